@@ -1,0 +1,137 @@
+"""Document: one input file, what it is known by, and what its first bytes say it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import unquote_to_bytes
+
+from pipeline.errors import ErrorCode
+
+HEAD_BYTES = 2048
+"""How much of a file `media_type_of` wants to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place where a document should be, not opened yet.
+
+    `problem` is set when looking was enough to know that nothing can be read there (a folder without
+    permission, a pipe); the source then becomes one row and is never opened.
+    """
+
+    uri: str
+    problem: ErrorCode | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One input file.
+
+    `document_id` is the SHA-256 of its bytes in hex; it and `page_count` are None where the file could
+    not be read or opened. `modified_at` is UTC.
+    """
+
+    uri: str
+    document_id: str | None = None
+    size_bytes: int | None = None
+    modified_at: datetime | None = None
+    etag: str | None = None
+    media_type: str | None = None
+    page_count: int | None = None
+
+
+_MAGIC: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"\x00\x00\x00\x0cjP  \r\n\x87\n", "image/jp2"),
+    (0, b"\xff\x4f\xff\x51", "image/jp2"),
+    (0, b"II*\x00", "image/tiff"),
+    (0, b"MM\x00*", "image/tiff"),
+    (0, b"II+\x00", "image/tiff"),
+    (0, b"MM\x00+", "image/tiff"),
+    (0, b"GIF87a", "image/gif"),
+    (0, b"GIF89a", "image/gif"),
+    (8, b"WEBP", "image/webp"),
+    (0, b"BM", "image/bmp"),
+)
+"""Signatures as the formats' specifications give them: offset, bytes, media type."""
+
+_PDF_HEADER = re.compile(rb"%PDF-\d")
+_PNM_HEADER = re.compile(rb"P[1-7][\s#]")
+_WRAPPED = (b"\x00\x05\x16\x00", b"\x00\x05\x16\x07")  # AppleSingle, AppleDouble
+_XPS_PARTS = (b"FixedDocSeq", b"FixedDocumentSequence", b"Documents/1/", b"FixedPage")
+_ZIP = b"PK\x03\x04"
+
+MULTI_FRAME_TYPES = frozenset({"image/tiff", "image/gif", "image/webp"})
+"""Image types of which every frame is a page; of any other image the first picture is the page."""
+
+MUPDF_TYPES = frozenset({"application/pdf", "application/oxps"})
+
+DOCUMENT_SUFFIXES = frozenset(
+    ".pdf .xps .oxps .png .jpg .jpeg .jpe .jp2 .j2k .j2c .jpx .jpf .tif .tiff .webp .gif .bmp .dib"
+    " .pnm .pbm .pgm .ppm .pam".split()
+)
+"""Endings of names that claim to be a document. They never decide what a file is, only whether a file
+that is none counts as a failure (it claimed to be one) or is skipped (it did not)."""
+
+
+def media_type_of(head: bytes) -> str | None:
+    """Tell the type of a file from its first `HEAD_BYTES` bytes, or None if it is no document we read.
+
+    A PDF header may stand anywhere in the first 1,024 bytes (ISO 32000-1, annex H, note 13). A ZIP counts
+    as XPS only if a part of an XPS package is named in what was read; `raster` looks again when it opens it.
+    """
+    if head.startswith(_WRAPPED):
+        return None
+    for offset, signature, media_type in _MAGIC:
+        if head.startswith(signature, offset):
+            return media_type
+    if _PNM_HEADER.match(head):
+        return "image/x-portable-anymap"
+    if head.startswith(_ZIP) and any(part in head for part in _XPS_PARTS):
+        return "application/oxps"
+    if _PDF_HEADER.search(head[:1024]):
+        return "application/pdf"
+    return None
+
+
+def claims_to_be_a_document(uri: str) -> bool:
+    """Whether the ending of the name is that of a type Pagemill reads."""
+    return os.path.splitext(uri)[1].lower() in DOCUMENT_SUFFIXES
+
+
+_KEEP = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/!$&'()*+,;=:@")
+
+
+def uri_of_path(path: str) -> str:
+    """The `file://` URI of an absolute local path, whatever bytes the path has.
+
+    Printable letters beyond ASCII stay as they are (an IRI, RFC 3987), so that a person can read and
+    search the column; a byte that is not UTF-8, a control, a blank, `%`, `?` and `#` are escaped.
+    """
+    try:
+        text = os.fsencode(path).decode("utf-8")
+    except UnicodeDecodeError:
+        return "file://" + "".join(_escape(byte) for byte in os.fsencode(path))
+    return "file://" + "".join(_iri(character) for character in text)
+
+
+def path_of_uri(uri: str) -> str:
+    """The local path of a `file://` URI: the inverse of `uri_of_path`, byte for byte."""
+    return os.fsdecode(unquote_to_bytes(uri.removeprefix("file://")))
+
+
+def _escape(byte: int) -> str:
+    return chr(byte) if byte in _KEEP else f"%{byte:02X}"
+
+
+def _iri(character: str) -> str:
+    if ord(character) < 128:
+        return _escape(ord(character))
+    if character.isprintable():
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode())

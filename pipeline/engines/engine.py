@@ -1,0 +1,117 @@
+"""The contract of every engine: one method, and a declaration that can be read without loading a model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, get_type_hints
+
+from pipeline.config import parse_pairs
+from pipeline.errors import ConfigurationError
+from pipeline.page import Raster, RasterRule
+from pipeline.result import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a row says about who read the page; a change of any of these makes the page be read again."""
+
+    name: str
+    version: str
+    model: str | None = None
+    model_revision: str | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one actor of the engine occupies, and the batch size it likes.
+
+    `num_cpus` and `num_gpus` are Ray resources, `memory_bytes` host memory of one actor.
+    """
+
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    memory_bytes: int = 0
+    batch_size: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """An engine as configured: who it is, what it needs, what rasters it wants, what alters its texts."""
+
+    identity: Identity
+    needs: Needs
+    raster: RasterRule
+    text_options: Mapping[str, str]
+
+    def fingerprint_parts(self) -> dict[str, str | None]:
+        """All that can alter a text, flat, for `JobConfig.fingerprint`."""
+        raster = {f"raster.{key}": str(value) for key, value in asdict(self.raster).items()}
+        options = {f"option.{key}": value for key, value in self.text_options.items()}
+        return {**asdict(self.identity), **raster, **options}
+
+
+class Engine(ABC):
+    """Turns a batch of rasters into texts.
+
+    The class can be asked what it is and what it lacks without importing its SDK; making an instance loads
+    the model, which happens once, in the actor. Subclasses set `name` and `options_type`, a frozen dataclass
+    whose fields are the engine's options.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options_type: ClassVar[type[Any]]
+
+    @classmethod
+    @abstractmethod
+    def missing(cls) -> str | None:
+        """What this machine lacks to run the engine, as one line that says how to get it; None if nothing."""
+
+    @classmethod
+    @abstractmethod
+    def spec(cls, options: Any) -> Spec:
+        """Declare identity, needs and raster size under these options, quickly and without a model."""
+
+    @abstractmethod
+    def __init__(self, options: Any) -> None:
+        """Load the model. Runs in the process that will call `recognize`."""
+
+    @abstractmethod
+    def recognize(self, batch: Sequence[Raster]) -> Answer:
+        """Read every page of the batch: one `Recognition` a page, in the order given.
+
+        Rasters may lie in read-only shared memory. Raising fails the whole batch, which is then tried again
+        in halves until the page at fault is alone.
+        """
+
+    @classmethod
+    def read_options(cls, pairs: Sequence[str]) -> Any:
+        """KEY=VALUE strings as an instance of `options_type`.
+
+        Raises:
+            ConfigurationError: an unknown key or a value of the wrong type.
+        """
+        hints = get_type_hints(cls.options_type)
+        values = parse_pairs(pairs, list(hints), f"option of engine {cls.name}")
+        return cls.options_type(**{key: _read(key, value, hints[key]) for key, value in values.items()})
+
+
+def text_options(options: Any) -> dict[str, str]:
+    """The options of an engine as texts, for the fingerprint; fields marked ``alters_text=False`` are left out."""
+    marked = [f for f in fields(options) if f.metadata.get("alters_text", True)]
+    return {f.name: str(getattr(options, f.name)) for f in marked}
+
+
+def _read(key: str, value: str, wanted: Any) -> Any:
+    try:
+        if wanted is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[value.lower()]
+        if wanted == tuple[int, ...]:
+            return tuple(int(part) for part in value.split(",") if part.strip())
+        return wanted(value)
+    except (KeyError, ValueError):
+        kind = "true or false" if wanted is bool else getattr(wanted, "__name__", "numbers with commas")
+        raise ConfigurationError(f"engine option '{key}' must be {kind}, not '{value}'") from None

@@ -1,0 +1,118 @@
+"""Page: one page of a document, how large its raster is to be, and what that costs the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of one document; `page_index` is zero-based."""
+
+    uri: str
+    document_id: str
+    page_index: int
+    page_count: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells this page from every other of a run: where it was seen, and which page it is."""
+        return self.uri, self.page_index
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPage:
+    """A page and the measures of its raster; the pixels themselves lie elsewhere.
+
+    `dpi` is the resolution the raster has (None where the source does not say how large the paper is),
+    `rotation` the degrees clockwise by which the stored page was turned to stand as a viewer shows it,
+    `length` what the page costs the model (see `LENGTH_RULES`). `warning` is what the decoder complained of.
+    """
+
+    page: Page
+    width_px: int
+    height_px: int
+    channels: int
+    dpi: float | None
+    rotation: int
+    length: int
+    raster_s: float = 0.0
+    warning: str | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the raster: uint8, one or three channels."""
+        return self.width_px * self.height_px * self.channels
+
+
+@dataclass(frozen=True, slots=True)
+class Raster:
+    """A page and its pixels: uint8, shape (height, width) if gray, (height, width, 3) RGB otherwise."""
+
+    sized: SizedPage
+    pixels: NDArray[Any]
+
+
+CELL_PX = 32
+"""Side of the square that one visual token of HunyuanOCR covers, and of the unit of `pixel_area`."""
+
+
+def pixel_area(width_px: int, height_px: int) -> int:
+    """Length for engines without visual tokens: the raster's area in cells of 32 by 32 pixels, rounded up."""
+    return math.ceil(width_px * height_px / CELL_PX**2)
+
+
+def hunyuan_visual_tokens(width_px: int, height_px: int) -> int:
+    """Image span of HunyuanOCR: one token a cell, one a line for its end, one each for start and end.
+
+    Patches have 16 pixels a side and 2 by 2 of them merge to one token
+    (`HunYuanVLProcessor` in transformers: ``(grid_h/2) * (grid_w/2 + 1) + 2``).
+    """
+    return round(height_px / CELL_PX) * (round(width_px / CELL_PX) + 1) + 2
+
+
+LENGTH_RULES: dict[str, Callable[[int, int], int]] = {
+    "pixel_area": pixel_area,
+    "hunyuan_visual_tokens": hunyuan_visual_tokens,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RasterRule:
+    """What size of raster an engine wants: a pure function from the page's natural size.
+
+    `dpi` is the resolution for vector pages, and the finest one for scans that say their own. Sides are
+    rounded to multiples of `side_multiple_px`; more than `max_pixels` are never made, however large the page.
+    """
+
+    dpi: float
+    max_pixels: int
+    side_multiple_px: int = 1
+    length_rule: str = "pixel_area"
+
+    def length(self, width_px: int, height_px: int) -> int:
+        """What a raster of this size costs the model."""
+        return LENGTH_RULES[self.length_rule](width_px, height_px)
+
+    def scale_of_points(self, width_pt: float, height_pt: float) -> float:
+        """Pixels per point for a vector page of this size (1 point is 1/72 inch)."""
+        return _capped(self.dpi / 72, width_pt, height_pt, self.max_pixels)
+
+    def scale_of_pixels(self, width_px: float, height_px: float, dpi: float | None) -> float:
+        """Factor for an image of this size: never above 1, and 1 where its dpi is unknown and it fits."""
+        scale = min(1.0, self.dpi / dpi) if dpi else 1.0
+        return _capped(scale, width_px, height_px, self.max_pixels)
+
+    def side(self, exact_px: float) -> int:
+        """A side in whole pixels, a multiple of `side_multiple_px`, at least one of them."""
+        return max(1, round(exact_px / self.side_multiple_px)) * self.side_multiple_px
+
+
+def _capped(scale: float, width: float, height: float, max_pixels: int) -> float:
+    return min(scale, math.sqrt(max_pixels / max(width * height, 1e-9)))

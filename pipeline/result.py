@@ -1,0 +1,156 @@
+"""What became of a page: text, or a failure with a reason; and what an engine answers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from pipeline.batch import Batch
+from pipeline.document import Document
+from pipeline.errors import RETRYABLE_CODES, ErrorCode, PageFault
+from pipeline.page import Page, SizedPage
+
+
+class Status(StrEnum):
+    """The `status` column of a page."""
+
+    OK = "ok"
+    TEXT_LAYER = "text_layer"
+    BLANK = "blank"
+    FAILED = "failed"
+    TRUNCATED = "truncated"
+    REPEATED = "repeated"
+    SKIPPED = "skipped"
+
+
+class Stage(StrEnum):
+    """Where on its way a page or a document failed."""
+
+    DISCOVER = "discover"
+    RASTERIZE = "rasterize"
+    RECOGNIZE = "recognize"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no text; `message` is one line for a person."""
+
+    stage: Stage
+    code: ErrorCode
+    message: str
+
+    @property
+    def retryable(self) -> bool:
+        """Whether another run may do better although the document has not changed."""
+        return self.code in RETRYABLE_CODES
+
+    @classmethod
+    def of(cls, stage: Stage, fault: PageFault) -> Failure:
+        """Translate a fault; only its first line is kept."""
+        return cls(stage, fault.code, one_line(fault.detail))
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """The text without line breaks and controls, cut to `limit` characters."""
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of text; `bbox` is (x0, y0, x1, y1) in raster pixels, `score` 0 to 1."""
+
+    text: str
+    bbox: tuple[float, float, float, float]
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recognition:
+    """What an engine read on one page. `confidence` is 0 to 1; None where the engine has none."""
+
+    text: str
+    format: str = "text"
+    lines: tuple[Line, ...] = ()
+    confidence: float | None = None
+    output_tokens: int | None = None
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds an engine spent on a batch, by phase; None for a phase it does not have."""
+
+    preprocess_s: float | None = None
+    transfer_s: float | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an engine gives for a batch: one `Recognition` for each page, in the order of the pages."""
+
+    pages: tuple[Recognition, ...]
+    timings: Timings = Timings()
+    idle_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageResult:
+    """The fate of one page, or of one document that has none (`page` is None then).
+
+    Exactly one of `recognition` and `failure` is set.
+    """
+
+    document: Document
+    page: Page | None
+    status: Status
+    recognition: Recognition | None = None
+    failure: Failure | None = None
+    sized: SizedPage | None = None
+    batch_id: str | None = None
+    attempts: int = 1
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `pipeline.step` made of one page of a batch, before it is joined with its document again."""
+
+    sized: SizedPage
+    recognition: Recognition | None
+    failure: Failure | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What one batch took: times in seconds, memory in bytes, and where it ran."""
+
+    batch: Batch
+    node: str
+    device: str
+    actor: str
+    started_at: datetime
+    finished_at: datetime
+    queue_s: float
+    total_s: float
+    timings: Timings
+    output_tokens: tuple[int, ...]
+    idle_ratio: float | None
+    host_memory_bytes: int | None
+    gpu_memory_allocated_bytes: int | None = None
+    gpu_memory_reserved_bytes: int | None = None
+    gpu_utilization: float | None = None
+    oom_splits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """One `Outcome` for each page of the batch, in its order, and the report."""
+
+    pages: tuple[Outcome, ...]
+    report: BatchReport

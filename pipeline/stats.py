@@ -1,0 +1,85 @@
+"""Counts and timings of a run that merge in any grouping, with `Totals()` as the neutral element. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from pipeline.result import BatchReport, PageResult, Status
+
+
+def _counter() -> Counter[str]:
+    return Counter()
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a run, or a part of one, has done; `a + b` is what both have done together.
+
+    `raster_s` and `engine_s` are seconds summed over all processes, not of the clock on the wall.
+    """
+
+    documents: int = 0
+    documents_already_done: int = 0
+    pages: int = 0
+    pages_already_done: int = 0
+    pages_by_status: Mapping[str, int] = field(default_factory=_counter)
+    failures_by_code: Mapping[str, int] = field(default_factory=_counter)
+    characters: int = 0
+    batches: int = 0
+    batched_pages: int = 0
+    length_tokens: int = 0
+    padded_tokens: int = 0
+    raster_s: float = 0.0
+    engine_s: float = 0.0
+    raster_bytes: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        """Field by field: numbers add, counters add per key."""
+        return Totals(**{f.name: _plus(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
+
+    @property
+    def pages_failed(self) -> int:
+        """Rows with status `failed`, documents that could not be opened among them."""
+        return self.pages_by_status.get(Status.FAILED, 0)
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding's share of all tokens the engine was given, 0 to 1."""
+        whole = self.length_tokens + self.padded_tokens
+        return self.padded_tokens / whole if whole else 0.0
+
+
+def of_result(result: PageResult) -> Totals:
+    """One row's contribution."""
+    sized = result.sized
+    code = Counter({str(result.failure.code): 1}) if result.failure else Counter[str]()
+    return Totals(
+        pages=1,
+        pages_by_status=Counter({str(result.status): 1}),
+        failures_by_code=code,
+        characters=len(result.recognition.text) if result.recognition else 0,
+        raster_s=sized.raster_s if sized else 0.0,
+        raster_bytes=sized.num_bytes if sized else 0,
+    )
+
+
+def of_batch(report: BatchReport) -> Totals:
+    """One batch's contribution."""
+    batch = report.batch
+    return Totals(
+        batches=1,
+        batched_pages=len(batch.pages),
+        length_tokens=sum(batch.lengths),
+        padded_tokens=batch.padded_tokens,
+        engine_s=report.total_s,
+    )
+
+
+def _plus(left: object, right: object) -> object:
+    if isinstance(left, Counter) and isinstance(right, Counter):
+        return left + right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left + right
+    raise TypeError(f"cannot add {type(left).__name__} and {type(right).__name__}")
