@@ -63,8 +63,6 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
 _PDF_HEADER = re.compile(rb"%PDF-\d")
 _PNM_HEADER = re.compile(rb"P[1-7][\s#]")
 _WRAPPED = (b"\x00\x05\x16\x00", b"\x00\x05\x16\x07")  # AppleSingle, AppleDouble
-_XPS_PARTS = (b"FixedDocSeq", b"FixedDocumentSequence", b"Documents/1/", b"FixedPage")
-_ZIP = b"PK\x03\x04"
 
 MULTI_FRAME_TYPES = frozenset({"image/tiff", "image/gif", "image/webp"})
 """Image types of which every frame is a page; of any other image the first picture is the page."""
@@ -82,8 +80,8 @@ that is none counts as a failure (it claimed to be one) or is skipped (it did no
 def media_type_of(head: bytes) -> str | None:
     """Tell the type of a file from its first `HEAD_BYTES` bytes, or None if it is no document we read.
 
-    A PDF header may stand anywhere in the first 1,024 bytes (ISO 32000-1, annex H, note 13). A ZIP counts
-    as XPS only if a part of an XPS package is named in what was read; `raster` looks again when it opens it.
+    A PDF header may stand anywhere in the first 1,024 bytes (ISO 32000-1, annex H, note 13). XPS is told by
+    the directory at the end of its ZIP, which is for `pipeline.raster` to read.
     """
     if head.startswith(_WRAPPED):
         return None
@@ -92,8 +90,6 @@ def media_type_of(head: bytes) -> str | None:
             return media_type
     if _PNM_HEADER.match(head):
         return "image/x-portable-anymap"
-    if head.startswith(_ZIP) and any(part in head for part in _XPS_PARTS):
-        return "application/oxps"
     if _PDF_HEADER.search(head[:1024]):
         return "application/pdf"
     return None

@@ -1,0 +1,217 @@
+"""Raster: probe a file, and turn its pages into pixels; this package alone imports PyMuPDF and Pillow.
+
+Everything here runs in a rasterizing process (or in this one under ``--runner local``), never on the driver
+of a cluster. Foreign exceptions are translated to `PageFault` at this boundary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from pipeline.document import (
+    HEAD_BYTES,
+    MUPDF_TYPES,
+    Document,
+    Source,
+    claims_to_be_a_document,
+    media_type_of,
+    path_of_uri,
+)
+from pipeline.errors import ErrorCode, PageFault
+from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.result import Failure, Stage
+
+_CHUNK_BYTES = 1 << 20
+
+
+class Reader(Protocol):
+    """An opened document. All methods raise `PageFault` for a page that cannot be read."""
+
+    page_count: int
+
+    def size(self, page: Page, rule: RasterRule) -> SizedPage:
+        """The measures that `render` will give, without rendering."""
+
+    def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
+        """The page's raster: uint8, (height, width) if gray, else (height, width, 3) RGB, and its measures."""
+
+    def close(self) -> None:
+        """Give the file and its memory back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a look at one source found: the document, and why it cannot be read if it cannot."""
+
+    document: Document
+    failure: Failure | None = None
+
+
+def probe(source: Source) -> Probe:
+    """Read a file once: identity, type and number of pages. Never raises for a fault of the file."""
+    document = Document(source.uri)
+    try:
+        if source.problem is not None:
+            raise PageFault(source.problem, source.detail)
+        document = _identify(source.uri)
+        _refuse_no_document(document)
+        with _Opened(document) as reader:
+            return Probe(replace(document, page_count=reader.page_count))
+    except PageFault as fault:
+        return Probe(document, Failure.of(Stage.DISCOVER, fault))
+
+
+def render_pages(
+    document: Document, first: int, stop: int, rule: RasterRule
+) -> Iterator[tuple[SizedPage, NDArray[Any]] | tuple[Page, Failure]]:
+    """Render the pages `first` to `stop` (excluded, zero-based): one item a page, in order.
+
+    A page that fails gives its `Failure`, and the next one follows; a document that cannot be opened any more
+    gives a failure for each.
+    """
+    pages = [_page(document, index) for index in range(first, stop)]
+    try:
+        with _Opened(document) as reader:
+            while pages:
+                yield _render_one(reader, pages.pop(0), rule)
+    except PageFault as fault:
+        for page in pages:
+            yield page, Failure.of(Stage.RASTERIZE, fault)
+
+
+def size_pages(
+    document: Document, rule: RasterRule
+) -> Iterator[SizedPage | tuple[Page, Failure]]:
+    """The measures of every page as `render_pages` would give them, without rendering (for `pagemill plan`)."""
+    with _Opened(document) as reader:
+        for index in range(reader.page_count):
+            page = _page(document, index)
+            try:
+                yield reader.size(page, rule)
+            except PageFault as fault:
+                yield page, Failure.of(Stage.RASTERIZE, fault)
+
+
+def _render_one(
+    reader: Reader, page: Page, rule: RasterRule
+) -> tuple[SizedPage, NDArray[Any]] | tuple[Page, Failure]:
+    started = time.perf_counter()
+    try:
+        sized, pixels = reader.render(page, rule)
+    except PageFault as fault:
+        return page, Failure.of(Stage.RASTERIZE, fault)
+    return replace(sized, raster_s=time.perf_counter() - started), pixels
+
+
+def _page(document: Document, index: int) -> Page:
+    return Page(document.uri, document.document_id or "", index, document.page_count or 0)
+
+
+class _Opened:
+    """Context of an opened document, sure that it is still the one that was probed."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def __enter__(self) -> Reader:
+        document = self._document
+        path = path_of_uri(document.uri)
+        if _local_etag(_stat(path)) != document.etag:
+            raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
+        self._reader: Reader
+        if document.media_type in MUPDF_TYPES:
+            from pipeline.raster.mupdf import MupdfReader
+
+            self._reader = MupdfReader(path, document.media_type or "")
+        else:
+            from pipeline.raster.picture import PictureReader
+
+            self._reader = PictureReader(path, document.media_type or "")
+        return self._reader
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
+
+
+def _identify(uri: str) -> Document:
+    """Stat, hash and sniff a file; `media_type` is None if it is of no type we read.
+
+    Raises:
+        PageFault: there is no file, or it cannot be read.
+    """
+    path = path_of_uri(uri)
+    status = _stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise PageFault(ErrorCode.NOT_A_FILE, "not a regular file")
+    digest, head = _read(path)
+    return Document(
+        uri,
+        document_id=digest,
+        size_bytes=status.st_size,
+        modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
+        etag=_local_etag(status),
+        media_type=media_type_of(head) or _package_type(path, head),
+    )
+
+
+def _refuse_no_document(document: Document) -> None:
+    if document.size_bytes == 0:
+        raise PageFault(ErrorCode.EMPTY_FILE, "the file is empty (0 bytes)")
+    if document.media_type is not None:
+        return
+    if claims_to_be_a_document(document.uri):
+        raise PageFault(ErrorCode.NOT_A_DOCUMENT, "named like a document, but the content is something else")
+    raise PageFault(ErrorCode.UNSUPPORTED_TYPE, "not a PDF, XPS or image")
+
+
+def _stat(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise _fault_of(error) from error
+
+
+def _read(path: str) -> tuple[str, bytes]:
+    """SHA-256 of the whole file in hex, and its first bytes."""
+    digest, head = hashlib.sha256(), b""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                head = head or chunk[:HEAD_BYTES]
+                digest.update(chunk)
+    except OSError as error:
+        raise _fault_of(error) from error
+    return digest.hexdigest(), head
+
+
+def _package_type(path: str, head: bytes) -> str | None:
+    """XPS is a ZIP whose directory, at the file's end, names a fixed document sequence (ECMA-388)."""
+    if not head.startswith(b"PK\x03\x04"):
+        return None
+    try:
+        with zipfile.ZipFile(path) as package:
+            names = package.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return None
+    return "application/oxps" if any(name.lower().endswith(".fdseq") for name in names) else None
+
+
+def _local_etag(status: os.stat_result) -> str:
+    """Changes whenever the file is replaced or written: inode, time of change, size."""
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def _fault_of(error: OSError) -> PageFault:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return PageFault(ErrorCode.NOT_FOUND, "no such file")
+    return PageFault(ErrorCode.UNREADABLE, error.strerror or str(error))

@@ -1,0 +1,150 @@
+"""PDF and XPS pages through MuPDF: opened without a password, drawn straight at the size that is wanted."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymupdf  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+
+from pipeline.errors import ErrorCode, PageFault
+from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.result import one_line
+
+_mupdf = pymupdf.mupdf
+pymupdf.TOOLS.mupdf_display_errors(False)
+pymupdf.TOOLS.mupdf_display_warnings(False)
+
+_FILE_TYPES = {"application/pdf": "pdf", "application/oxps": "xps"}
+_GRAY_THRESHOLD = 0.02
+"""How far from gray a colour may be and still count as gray: MuPDF's own value for 'imperceptible'."""
+
+
+class MupdfReader:
+    """One opened PDF or XPS document."""
+
+    def __init__(self, path: str, media_type: str) -> None:
+        pymupdf.TOOLS.reset_mupdf_warnings()
+        try:
+            self._document = _open(path, _FILE_TYPES[media_type])
+            encrypted = bool(self._document.needs_pass)
+            self.page_count = 0 if encrypted else int(self._document.page_count)
+        except Exception as error:
+            raise PageFault(ErrorCode.BROKEN_DOCUMENT, _complaint(error)) from error
+        if encrypted:
+            raise PageFault(ErrorCode.ENCRYPTED, "a password is needed to open the document")
+        if self.page_count == 0:
+            raise PageFault(ErrorCode.NO_PAGES, "the document has no pages")
+
+    def size(self, page: Page, rule: RasterRule) -> SizedPage:
+        """The measures that `render` will give; whether the page is gray is only known there."""
+        return self._sized(page, self._load(page), rule, channels=1)
+
+    def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
+        """Draw the page with its annotations and form fields, on white, gray if nothing on it has a colour."""
+        pymupdf.TOOLS.reset_mupdf_warnings()
+        loaded = self._load(page)
+        try:
+            drawing = loaded.get_displaylist()
+            channels = 3 if _has_colour(drawing) else 1
+            sized = self._sized(page, loaded, rule, channels)
+            pixels = _draw(drawing, loaded.rect, sized)
+        except MemoryError as error:
+            raise PageFault(ErrorCode.OUT_OF_MEMORY, "rendering the page ran out of memory") from error
+        except PageFault:
+            raise
+        except Exception as error:
+            raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error)) from error
+        return _with_warnings(sized), pixels
+
+    def close(self) -> None:
+        """Close the file and empty MuPDF's store, so that memory stays flat from document to document."""
+        self._document.close()
+        pymupdf.TOOLS.store_shrink(100)
+
+    def _load(self, page: Page) -> Any:
+        try:
+            return self._document.load_page(page.page_index)
+        except Exception as error:
+            raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error)) from error
+
+    def _sized(self, page: Page, loaded: Any, rule: RasterRule, channels: int) -> SizedPage:
+        width_pt, height_pt = loaded.rect.width, loaded.rect.height
+        if not (0 < width_pt < 1e6 and 0 < height_pt < 1e6):
+            raise PageFault(ErrorCode.BROKEN_PAGE, f"the page's box is {width_pt:g} x {height_pt:g} points")
+        scale = rule.scale_of_points(width_pt, height_pt)
+        width_px, height_px = rule.side(width_pt * scale), rule.side(height_pt * scale)
+        return SizedPage(
+            page,
+            width_px,
+            height_px,
+            channels,
+            dpi=scale * 72,
+            rotation=int(loaded.rotation) % 360,
+            length=rule.length(width_px, height_px),
+        )
+
+
+def _open(path: str, file_type: str) -> Any:
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # MuPDF takes names in UTF-8 only
+        with open(path, "rb") as file:
+            return pymupdf.open(stream=file.read(), filetype=file_type)
+    return pymupdf.open(os.path.abspath(path), filetype=file_type)
+
+
+def _has_colour(drawing: Any) -> bool:
+    """Ask MuPDF's test device, which stops at the first colour; an image in a colour space counts as one."""
+    found = _mupdf.ll_fz_new_test_device_outparams()
+    options = _mupdf.FZ_TEST_OPT_IMAGES | _mupdf.FZ_TEST_OPT_SHADINGS
+    device = _mupdf.FzDevice(
+        _mupdf.ll_fz_new_test_device_outparams_fn(_GRAY_THRESHOLD, options, None, found)
+    )
+    everywhere = _mupdf.FzRect(_mupdf.FzRect.Fixed_INFINITE)
+    try:
+        _mupdf.fz_run_display_list(drawing.this, device, _mupdf.FzMatrix(), everywhere, _mupdf.FzCookie())
+        _mupdf.fz_close_device(device)
+    except Exception:  # the device's way to stop early, or a fault that drawing will meet again and report
+        return True
+    return bool(found.is_color)
+
+
+def _draw(drawing: Any, rect: Any, sized: SizedPage) -> NDArray[Any]:
+    space = pymupdf.csGRAY if sized.channels == 1 else pymupdf.csRGB
+    canvas = pymupdf.Pixmap(space, pymupdf.IRect(0, 0, sized.width_px, sized.height_px), 0)
+    canvas.clear_with(255)
+    matrix = pymupdf.Matrix(sized.width_px / rect.width, sized.height_px / rect.height)
+    matrix.pretranslate(-rect.x0, -rect.y0)
+    device = _mupdf.fz_new_draw_device(_mupdf.FzMatrix(*matrix), canvas.this)
+    everywhere = _mupdf.FzRect(_mupdf.FzRect.Fixed_INFINITE)
+    _mupdf.fz_run_display_list(drawing.this, device, _mupdf.FzMatrix(), everywhere, _mupdf.FzCookie())
+    _mupdf.fz_close_device(device)
+    return np.asarray(_Samples(canvas, sized))
+
+
+class _Samples:
+    """A pixmap's memory for numpy without a copy: the array holds this object, which holds the pixmap.
+
+    `Pixmap.samples_mv` does not keep its pixmap alive; an array over it reads freed memory.
+    """
+
+    def __init__(self, canvas: Any, sized: SizedPage) -> None:
+        self._canvas = canvas
+        shape = (sized.height_px, sized.width_px) + ((3,) if sized.channels == 3 else ())
+        data = (int(canvas.samples_ptr), False)
+        self.__array_interface__ = {"shape": shape, "typestr": "|u1", "data": data, "version": 3}
+
+
+def _with_warnings(sized: SizedPage) -> SizedPage:
+    text = pymupdf.TOOLS.mupdf_warnings()
+    return replace(sized, warning=one_line(text)) if text else sized
+
+
+def _complaint(error: Exception) -> str:
+    """What MuPDF said, on one line, without the code that only its authors know."""
+    text = one_line(str(error) or type(error).__name__, 300)
+    return text.partition(": ")[2] if text.startswith("code=") else text
