@@ -181,13 +181,15 @@ def _flattened(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """16-bit gray by its full range; 32-bit and float by their own range, since nothing says what white is."""
+    """Gray of more than 8 bits: 10, 12, 14 or 16 by what the values need; others by their own range.
+
+    Scanners store 12 bits in 16-bit samples, and for 32-bit and float nothing says what white is.
+    """
     values = np.asarray(image).astype(np.float32)
-    if image.mode.startswith("I;16") or (image.mode == "I" and values.min() >= 0 and values.max() < 65536):
-        low, high = 0.0, 65535.0
-    else:
-        finite = values[np.isfinite(values)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if image.mode != "F" and low >= 0 and high < 65536:
+        low, high = 0.0, next(float(top) for top in (255, 1023, 4095, 16383, 65535) if high <= top)
     scaled = (np.nan_to_num(values, nan=high) - low) * (255.0 / max(high - low, 1e-9))
     return Image.fromarray(np.clip(scaled, 0, 255).astype(np.uint8))
 
@@ -206,5 +208,5 @@ def _keep_exif(made: Image.Image, original: Image.Image) -> Image.Image:
 
 
 def _complaint(error: Exception, path: str) -> str:
-    text = str(error).replace(repr(path), "file") or type(error).__name__
+    text = str(error).replace(f" {path!r}", "") or type(error).__name__
     return one_line(text, 300)

@@ -1,0 +1,174 @@
+"""Where documents come from: files, folders, globs and list files, walked lazily in a stable order."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pathspec
+
+from pipeline.document import Source, path_of_uri, uri_of_path
+from pipeline.errors import ErrorCode, InputError
+
+IGNORE_FILE = ".pagemillignore"
+"""Patterns of what to leave out of the folder it lies in and those below, in the syntax of .gitignore."""
+
+_JUNK = ("thumbs.db", "desktop.ini", "ehthumbs.db")
+_UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".download")
+
+
+@dataclass(slots=True)
+class Discovery:
+    """Finds the sources of a job; `num_ignored` counts what was seen and left out on the way.
+
+    Folders are walked without following links to folders; names starting with a dot, unfinished downloads
+    and the litter of desktop systems are left out, as is the output folder. A file named on its own is always
+    taken. Nothing is opened, and nothing is remembered of what a folder held.
+    """
+
+    inputs: Sequence[str]
+    exclude: Sequence[str] = ()
+    out: str = ""
+    num_ignored: int = 0
+    _seen: set[str] = field(default_factory=set)
+    _walked: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Look at the inputs as they were named, before anything is started.
+
+        Raises:
+            InputError: one does not exist or matches nothing.
+        """
+        for given in self.inputs:
+            if given.startswith("@"):
+                _lines(given[1:])
+            elif _is_remote(given):
+                raise InputError(f"{given}: only local files and folders can be read")
+            elif not os.path.lexists(_local(given)) and next(_matches(_local(given)), None) is None:
+                raise InputError(f"no such file or folder, and nothing matches: {given}")
+
+    def sources(self) -> Iterator[Source]:
+        """Every source once, input by input, a folder's entries in the order of their bytes."""
+        for given in self.inputs:
+            if given.startswith("@"):
+                for line in _lines(given[1:]):
+                    yield from self._of_path(os.path.abspath(_local(line)))
+            elif os.path.lexists(_local(given)):
+                yield from self._of_path(os.path.abspath(_local(given)))
+            else:
+                for match in _matches(_local(given)):
+                    yield from self._of_path(os.path.abspath(match))
+
+    def _of_path(self, path: str) -> Iterator[Source]:
+        if any(path == root or path.startswith(root + os.sep) for root in self._walked):
+            return
+        if os.path.isdir(path):
+            yield from self._of_folder(path)
+            self._walked.append(path)
+        elif path not in self._seen:
+            self._seen.add(path)
+            yield Source(uri_of_path(path))
+
+    def _of_folder(self, root: str) -> Iterator[Source]:
+        rules = _Rules.of_patterns(root, self.exclude)
+        stack = [iter([(root, rules)])]
+        while stack:
+            item = next(stack[-1], None)
+            if item is None:
+                stack.pop()
+            elif isinstance(item[1], _Rules):
+                entries, found = self._list(item[0], item[1])
+                yield from found
+                stack.append(entries)
+            elif item[0] not in self._seen:
+                yield Source(uri_of_path(item[0]))
+
+    def _list(
+        self, folder: str, rules: _Rules
+    ) -> tuple[Iterator[tuple[str, _Rules | None]], list[Source]]:
+        """A folder's entries: (path, rules) for a folder, (path, None) for anything else; or why it has none."""
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            detail = f"the folder cannot be listed: {error.strerror}"
+            return iter(()), [Source(uri_of_path(folder), ErrorCode.UNREADABLE, detail)]
+        rules = rules.within(folder, [entry.name for entry in entries])
+        kept: list[tuple[str, _Rules | None]] = []
+        for entry in entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if self._leaves_out(entry, is_folder, rules):
+                self.num_ignored += 1
+            else:
+                kept.append((entry.path, rules if is_folder else None))
+        return iter(kept), []
+
+    def _leaves_out(self, entry: os.DirEntry[str], is_folder: bool, rules: _Rules) -> bool:
+        name = entry.name.lower()
+        if name.startswith((".", "~$")) or name in _JUNK or (not is_folder and name.endswith(_UNFINISHED)):
+            return True
+        if is_folder:
+            return entry.path == self.out or rules.match(entry.path + "/")
+        linked_folder = entry.is_symlink() and os.path.isdir(entry.path)
+        return linked_folder or rules.match(entry.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Ignore patterns in force in a folder: each with the folder that they are relative to."""
+
+    specs: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
+
+    @classmethod
+    def of_patterns(cls, root: str, patterns: Sequence[str]) -> _Rules:
+        return cls(((root, _spec(patterns, "--exclude")),) if patterns else ())
+
+    def within(self, folder: str, names: Sequence[str]) -> _Rules:
+        if IGNORE_FILE not in names:
+            return self
+        path = os.path.join(folder, IGNORE_FILE)
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                return _Rules((*self.specs, (folder, _spec(file.read().splitlines(), path))))
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from error
+
+    def match(self, path: str) -> bool:
+        return any(spec.match_file(path[len(base) :].lstrip("/")) for base, spec in self.specs)
+
+
+def _spec(patterns: Sequence[str], where: str) -> pathspec.GitIgnoreSpec:
+    try:
+        return pathspec.GitIgnoreSpec.from_lines(patterns)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _lines(path: str) -> list[str]:
+    """The entries of a list file: one path or file:// URI a line, '#' starts a comment.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
+            lines = [line.rstrip("\r\n") for line in file]
+    except OSError as error:
+        raise InputError(f"list file {path}: {error.strerror}") from error
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    return iter(sorted(glob.iglob(pattern, recursive=True), key=os.fsencode))
+
+
+def _is_remote(given: str) -> bool:
+    scheme, separator, _ = given.partition("://")
+    return bool(separator) and scheme.isalnum() and scheme != "file"
+
+
+def _local(given: str) -> str:
+    return path_of_uri(given) if given.startswith("file://") else os.path.expanduser(given)
+

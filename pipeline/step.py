@@ -1,0 +1,99 @@
+"""One batch in, exactly one outcome per page out, whatever the engine does."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pipeline.batch import Batch
+from pipeline.engines.engine import Engine
+from pipeline.errors import ErrorCode
+from pipeline.page import Raster
+from pipeline.result import Answer, BatchOutcome, BatchReport, Failure, Outcome, Stage, Timings, one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where batches are run: names for the `batches` table."""
+
+    node: str
+    device: str
+    actor: str
+
+    @classmethod
+    def here(cls, device: str = "cpu") -> Place:
+        """This process."""
+        return cls(socket.gethostname(), device, f"pid-{os.getpid()}")
+
+
+def step(
+    engine: Engine, batch: Batch, rasters: Sequence[Raster], *, place: Place, submitted_at: datetime
+) -> BatchOutcome:
+    """Let the engine read a batch; a fault is narrowed by halving until the page that causes it is alone."""
+    started_at, started = datetime.now(UTC), time.perf_counter()
+    outcomes, answers = _read(engine, list(rasters), attempt=batch.attempt)
+    total_s = time.perf_counter() - started
+    report = BatchReport(
+        batch=batch,
+        node=place.node,
+        device=place.device,
+        actor=place.actor,
+        started_at=started_at,
+        finished_at=datetime.now(UTC),
+        queue_s=max(0.0, (started_at - submitted_at).total_seconds()),
+        total_s=total_s,
+        timings=_sum_timings(answers),
+        output_tokens=tuple(o.recognition.output_tokens or 0 for o in outcomes if o.recognition),
+        idle_ratio=answers[0].idle_ratio if len(answers) == 1 else None,
+        host_memory_bytes=host_memory_bytes(),
+    )
+    return BatchOutcome(tuple(outcomes), report)
+
+
+def _read(engine: Engine, rasters: list[Raster], attempt: int) -> tuple[list[Outcome], list[Answer]]:
+    try:
+        answer = engine.recognize(rasters)
+    except Exception as error:
+        failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_ERROR, _said(error))
+    else:
+        if len(answer.pages) == len(rasters):
+            pages = zip(rasters, answer.pages, strict=True)
+            return [Outcome(r.sized, recognition, None, attempt) for r, recognition in pages], [answer]
+        message = f"the engine gave {len(answer.pages)} results for {len(rasters)} pages"
+        failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_CONTRACT, message)
+    if len(rasters) == 1:
+        return [Outcome(rasters[0].sized, None, failure, attempt)], []
+    middle = len(rasters) // 2
+    first, second = (_read(engine, part, attempt + 1) for part in (rasters[:middle], rasters[middle:]))
+    return first[0] + second[0], first[1] + second[1]
+
+
+def _sum_timings(answers: Sequence[Answer]) -> Timings:
+    def total(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if known else None
+
+    return Timings(
+        total([a.timings.preprocess_s for a in answers]),
+        total([a.timings.transfer_s for a in answers]),
+        total([a.timings.prefill_s for a in answers]),
+        total([a.timings.decode_s for a in answers]),
+    )
+
+
+def _said(error: Exception) -> str:
+    return one_line(f"{type(error).__name__}: {error}")
+
+
+def host_memory_bytes() -> int:
+    """Resident memory of this process now; where the system does not say (not Linux), its peak so far."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
