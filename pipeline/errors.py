@@ -99,6 +99,10 @@ RETRYABLE_CODES = frozenset(
 """Codes of failures that another run may cure without a change of the document."""
 
 
+SKIPPED_CODES = frozenset({ErrorCode.UNSUPPORTED_TYPE, ErrorCode.NOT_A_FILE})
+"""Codes of what was never meant to be read: the row's status is `skipped`, and the run does not count it as failed."""
+
+
 class PageFault(PagemillError):
     """A fault of one page or one document, on its way to becoming a `Failure`.
 

@@ -58,6 +58,22 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """What a look at one source found: the document, and why it cannot be read if it cannot."""
+
+    document: Document
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unrendered:
+    """A page that gave no raster, and why."""
+
+    page: Page
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line of text; `bbox` is (x0, y0, x1, y1) in raster pixels, `score` 0 to 1."""
 

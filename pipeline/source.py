@@ -99,6 +99,8 @@ class Discovery:
         kept: list[tuple[str, _Rules | None]] = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and entry.path in self._walked:
+                continue
             if self._leaves_out(entry, is_folder, rules):
                 self.num_ignored += 1
             else:

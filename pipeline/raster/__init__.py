@@ -12,7 +12,7 @@ import stat
 import time
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -28,8 +28,8 @@ from pipeline.document import (
     path_of_uri,
 )
 from pipeline.errors import ErrorCode, PageFault
-from pipeline.page import Page, RasterRule, SizedPage
-from pipeline.result import Failure, Stage
+from pipeline.page import Page, Raster, RasterRule, SizedPage
+from pipeline.result import Failure, Probe, Stage, Unrendered
 
 _CHUNK_BYTES = 1 << 20
 
@@ -49,14 +49,6 @@ class Reader(Protocol):
         """Give the file and its memory back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What a look at one source found: the document, and why it cannot be read if it cannot."""
-
-    document: Document
-    failure: Failure | None = None
-
-
 def probe(source: Source) -> Probe:
     """Read a file once: identity, type and number of pages. Never raises for a fault of the file."""
     document = Document(source.uri)
@@ -73,7 +65,7 @@ def probe(source: Source) -> Probe:
 
 def render_pages(
     document: Document, first: int, stop: int, rule: RasterRule
-) -> Iterator[tuple[SizedPage, NDArray[Any]] | tuple[Page, Failure]]:
+) -> Iterator[Raster | Unrendered]:
     """Render the pages `first` to `stop` (excluded, zero-based): one item a page, in order.
 
     A page that fails gives its `Failure`, and the next one follows; a document that cannot be opened any more
@@ -86,31 +78,31 @@ def render_pages(
                 yield _render_one(reader, pages.pop(0), rule)
     except PageFault as fault:
         for page in pages:
-            yield page, Failure.of(Stage.RASTERIZE, fault)
+            yield Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
 
 
-def size_pages(
-    document: Document, rule: RasterRule
-) -> Iterator[SizedPage | tuple[Page, Failure]]:
-    """The measures of every page as `render_pages` would give them, without rendering (for `pagemill plan`)."""
+def size_pages(document: Document, rule: RasterRule) -> Iterator[SizedPage | Unrendered]:
+    """The measures of every page as `render_pages` would give them, without rendering (for `pagemill plan`).
+
+    Raises:
+        PageFault: the document cannot be opened any more.
+    """
     with _Opened(document) as reader:
         for index in range(reader.page_count):
             page = _page(document, index)
             try:
                 yield reader.size(page, rule)
             except PageFault as fault:
-                yield page, Failure.of(Stage.RASTERIZE, fault)
+                yield Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
 
 
-def _render_one(
-    reader: Reader, page: Page, rule: RasterRule
-) -> tuple[SizedPage, NDArray[Any]] | tuple[Page, Failure]:
+def _render_one(reader: Reader, page: Page, rule: RasterRule) -> Raster | Unrendered:
     started = time.perf_counter()
     try:
         sized, pixels = reader.render(page, rule)
     except PageFault as fault:
-        return page, Failure.of(Stage.RASTERIZE, fault)
-    return replace(sized, raster_s=time.perf_counter() - started), pixels
+        return Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
+    return Raster(replace(sized, raster_s=time.perf_counter() - started), pixels)
 
 
 def _page(document: Document, index: int) -> Page:

@@ -1,0 +1,326 @@
+"""Cluster: the flow on Ray; the only ray import. Placement, back-pressure, and what to do when processes die.
+
+Rasterizing tasks are streaming generators: for each page a small description and then the pixels. The driver
+fetches descriptions only; pixels stay in the object store until an engine actor maps them. Ray retries nothing
+by itself (`max_retries=0`, `max_restarts=0`): `pipeline.flow` decides what is run again, and how narrowly.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+from ray.exceptions import ObjectLostError, RayActorError, RayError, RayTaskError
+
+import pipeline
+from pipeline.batch import Batch
+from pipeline.document import Source
+from pipeline.engines.engine import Engine, Needs
+from pipeline.errors import ClusterError, EngineLostError
+from pipeline.page import Page, Raster, RasterRule, SizedPage
+from pipeline.result import BatchOutcome, one_line
+from pipeline.step import Place, step
+from pipeline.task import (
+    BatchCrashed,
+    BatchEnded,
+    Event,
+    PageFailed,
+    PageRendered,
+    Piece,
+    PixelsLost,
+    ProbeEnded,
+    ProbeTask,
+    RenderTask,
+    TaskEnded,
+)
+
+_BUFFERED_OBJECTS = 4
+"""Objects that a rasterizer may have made and the driver not taken: two pages."""
+
+_IN_FLIGHT = 2
+"""Batches given to an actor: one that it reads and one whose pixels travel meanwhile."""
+
+_CALLS_PER_WORKER = 64
+"""Rasterizing tasks a worker process does before Ray replaces it, so that no leak of a decoder grows."""
+
+_MAX_DEATHS_IN_A_ROW = 12
+"""Engine processes that may die without one batch read in between; narrowing a batch of 64 to its page takes 8."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Where to run and how wide; zeros choose by the machine or cluster."""
+
+    address: str = ""
+    actors: int = 0
+    rasterizers: int = 0
+    raster_bytes: int = 768 << 20
+
+
+@dataclass(slots=True)
+class _Actor:
+    handle: Any
+    loading: Any
+    batches: int = 0
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A running task: its generator, and how it tells what it made."""
+
+    task: ProbeTask | RenderTask
+    generator: Any
+
+
+@ray.remote(max_retries=0, max_calls=_CALLS_PER_WORKER)
+def _probe(sources: Sequence[Source]) -> Iterator[Any]:
+    from pipeline.raster import probe
+
+    for source in sources:
+        yield probe(source)
+
+
+@ray.remote(max_retries=0, max_calls=_CALLS_PER_WORKER)
+def _render(pieces: Sequence[Piece], rule: RasterRule) -> Iterator[Any]:
+    from pipeline.raster import render_pages
+
+    for piece in pieces:
+        for made in render_pages(piece.document, piece.first, piece.stop, rule):
+            if isinstance(made, Raster):
+                yield made.sized
+                yield made.pixels
+            else:
+                yield made
+
+
+@ray.remote(max_restarts=0, max_task_retries=0)
+class _EngineActor:
+    """Holds one loaded engine for the whole run."""
+
+    def load(self, engine: type[Engine], options: Any) -> None:
+        self._engine = engine(options)
+        context = ray.get_runtime_context()
+        gpus = context.get_accelerator_ids().get("GPU", [])
+        device = ",".join(f"cuda:{gpu}" for gpu in gpus) or "cpu"
+        self._place = Place(Place.here().node, device, context.get_actor_id() or "")
+
+    def recognize(self, batch: Batch, submitted_at: datetime, *pixels: Any) -> BatchOutcome:
+        rasters = [Raster(sized, array) for sized, array in zip(batch.pages, pixels, strict=True)]
+        return step(self._engine, batch, rasters, place=self._place, submitted_at=submitted_at)
+
+
+@dataclass(slots=True)
+class ClusterRunner:
+    """A runner on a Ray cluster: one that it starts here, or one that it joins."""
+
+    engine: type[Engine]
+    engine_options: Any
+    needs: Needs
+    rule: RasterRule
+    options: ClusterOptions
+    _actors: list[_Actor] = field(default_factory=list)
+    _streams: dict[Any, _Stream] = field(default_factory=dict)
+    _batches: dict[Any, tuple[_Actor, Batch]] = field(default_factory=dict)
+    _pixels: dict[tuple[str, int], Any] = field(default_factory=dict)
+    _num_rasterizers: int = 0
+    _deaths_in_a_row: int = 0
+    _has_loaded: bool = False
+    _folder: str | None = None
+
+    def start(self) -> None:
+        """Start or join Ray, and begin to load the engines.
+
+        Raises:
+            ClusterError: Ray cannot be started or joined.
+        """
+        try:
+            num_actors = self._join() if self.options.address else self._start_here()
+        except (RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
+            where = f"join Ray at {self.options.address}" if self.options.address else "start Ray"
+            raise ClusterError(f"cannot {where}: {one_line(str(error))}") from error
+        self._actors = [self._new_actor() for _ in range(num_actors)]
+
+    def num_engines(self) -> int:
+        """Actors that are there or loading."""
+        return len(self._actors)
+
+    def has_free_rasterizer(self) -> bool:
+        """Whether fewer tasks run than there are processes for."""
+        return len(self._streams) < self._num_rasterizers
+
+    def has_free_engine(self) -> bool:
+        """Whether a loaded actor has fewer than two batches."""
+        return self._freest() is not None
+
+    def start_task(self, task: ProbeTask | RenderTask) -> None:
+        """Submit a rasterizing task."""
+        if isinstance(task, ProbeTask):
+            generator = _probe.options(num_returns="streaming").remote(task.sources)
+        else:
+            streaming = _render.options(
+                num_returns="streaming", _generator_backpressure_num_objects=_BUFFERED_OBJECTS
+            )
+            generator = streaming.remote(task.pieces, self.rule)
+        self._streams[generator] = _Stream(task, generator)
+
+    def start_batch(self, batch: Batch) -> None:
+        """Give a batch to the actor with least to do; pixels go by reference."""
+        actor = self._freest()
+        assert actor is not None, "start_batch without a free engine"
+        pixels = [self._pixels[sized.page.key] for sized in batch.pages]
+        actor.batches += 1
+        reference = actor.handle.recognize.remote(batch, datetime.now(UTC), *pixels)
+        self._batches[reference] = (actor, batch)
+
+    def wait(self, *, take_pages: bool) -> list[Event]:
+        """What has happened within a fifth of a second."""
+        waiting: list[Any] = [actor.loading for actor in self._actors if actor.loading is not None]
+        waiting += self._batches
+        waiting += [g for g, s in self._streams.items() if take_pages or isinstance(s.task, ProbeTask)]
+        if not waiting:
+            return []
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=0.2, fetch_local=False)
+        if ready:
+            ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0, fetch_local=False)
+        events: list[Event] = []
+        for item in ready:
+            if item in self._batches:
+                events.append(self._batch_event(item))
+            elif item in self._streams:
+                events.append(self._stream_event(self._streams[item]))
+            else:
+                self._take_loaded(item)
+        return events
+
+    def forget(self, page: Page) -> None:
+        """Let go of a page's pixels; Ray frees them when no actor maps them any more."""
+        self._pixels.pop(page.key, None)
+
+    def close(self) -> None:
+        """Give everything back: kill the actors, stop or leave Ray, remove its temporary files."""
+        self._pixels.clear()
+        for actor in self._actors:
+            ray.kill(actor.handle)
+        ray.shutdown()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    # processes
+
+    def _start_here(self) -> int:
+        cores = os.cpu_count() or 1
+        num_actors = self.options.actors or max(1, int(cores // max(self.needs.num_cpus, 1)))
+        self._num_rasterizers = self.options.rasterizers or cores
+        # Engines and rasterizers may both use every core: the system shares them, and back-pressure
+        # stops the rasterizers as soon as they are ahead.
+        num_cpus = self._num_rasterizers + max(1, round(num_actors * self.needs.num_cpus))
+        self._folder = tempfile.mkdtemp(prefix="pagemill-")
+        ray.init(
+            num_cpus=num_cpus,
+            object_store_memory=max(self.options.raster_bytes * 5 // 2, 256 << 20),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            _temp_dir=self._folder,
+            _node_ip_address="127.0.0.2",
+        )
+        return num_actors
+
+    def _join(self) -> int:
+        code = str(Path(pipeline.__file__).parent)
+        ray.init(
+            address=self.options.address,
+            log_to_driver=False,
+            logging_level="ERROR",
+            runtime_env={"py_modules": [code]},
+        )
+        total = ray.cluster_resources()
+        cpus, gpus = total.get("CPU", 1.0), total.get("GPU", 0.0)
+        if self.needs.num_gpus:
+            num_actors = self.options.actors or max(1, int(gpus // self.needs.num_gpus))
+        else:
+            num_actors = self.options.actors or max(1, int((cpus - 1) // max(self.needs.num_cpus, 1)))
+        left = int(cpus - num_actors * self.needs.num_cpus)
+        self._num_rasterizers = self.options.rasterizers or max(1, left)
+        return num_actors
+
+    def _new_actor(self) -> _Actor:
+        needs = self.needs
+        # Memory is declared on a joined cluster only, where it decides placement; here it decides nothing.
+        memory = {"memory": needs.memory_bytes} if self.options.address and needs.memory_bytes else {}
+        handle = _EngineActor.options(num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **memory).remote()
+        return _Actor(handle, handle.load.remote(self.engine, self.engine_options))
+
+    def _freest(self) -> _Actor | None:
+        free = [a for a in self._actors if a.loading is None and a.batches < _IN_FLIGHT]
+        return min(free, key=lambda actor: actor.batches, default=None)
+
+    def _take_loaded(self, reference: Any) -> None:
+        actor = next(a for a in self._actors if a.loading is reference)
+        try:
+            ray.get(reference)
+        except RayTaskError as error:
+            said = one_line(str(error.cause) or type(error.cause).__name__)
+            raise EngineLostError(f"engine {self.engine.name} cannot be loaded: {said}") from error
+        except RayError as error:
+            self._replace(actor, error)
+            return
+        actor.loading, self._has_loaded = None, True
+
+    def _replace(self, actor: _Actor, error: RayError) -> None:
+        if actor not in self._actors:
+            return
+        self._deaths_in_a_row += 1
+        if self._deaths_in_a_row > _MAX_DEATHS_IN_A_ROW or not self._has_loaded:
+            raise EngineLostError(f"engine {self.engine.name} keeps dying: {_first_line(error)}") from error
+        self._actors[self._actors.index(actor)] = self._new_actor()
+
+    # events
+
+    def _batch_event(self, reference: Any) -> Event:
+        actor, batch = self._batches.pop(reference)
+        actor.batches -= 1
+        try:
+            outcome: BatchOutcome = ray.get(reference)
+        except RayActorError as error:
+            self._replace(actor, error)
+            return BatchCrashed(batch, _first_line(error))
+        except ObjectLostError:
+            for sized in batch.pages:
+                self.forget(sized.page)
+            return PixelsLost(batch)
+        except RayError as error:
+            return BatchCrashed(batch, _first_line(error))
+        self._deaths_in_a_row = 0
+        return BatchEnded(batch, outcome)
+
+    def _stream_event(self, stream: _Stream) -> Event:
+        try:
+            made = ray.get(next(stream.generator))
+        except StopIteration:
+            del self._streams[stream.generator]
+            return TaskEnded(stream.task)
+        except RayError as error:
+            del self._streams[stream.generator]
+            return TaskEnded(stream.task, crash=_first_line(error))
+        if isinstance(stream.task, ProbeTask):
+            return ProbeEnded(stream.task, made)
+        if not isinstance(made, SizedPage):
+            return PageFailed(stream.task, made.page, made.failure)
+        self._pixels[made.page.key] = next(stream.generator)
+        return PageRendered(stream.task, made)
+
+
+def _first_line(error: Exception) -> str:
+    return one_line(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
+

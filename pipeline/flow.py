@@ -1,0 +1,342 @@
+"""The flow as a state machine: what to do next, given what has happened. Pure: no Ray, no clock, no files.
+
+A runner (`pipeline.local`, `pipeline.cluster`) carries out the tasks that `Flow` hands out and tells it what
+came of them; `Flow` sees to it that every page of every source ends in exactly one result, whatever crashes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from pipeline.batch import Batch, BatchLimits, Packer
+from pipeline.document import Document, Source
+from pipeline.errors import SKIPPED_CODES, ErrorCode
+from pipeline.ledger import Ledger
+from pipeline.page import Page, SizedPage
+from pipeline.result import BatchOutcome, Failure, PageResult, Probe, Stage, Status
+from pipeline.stats import Totals, of_batch, of_result
+from pipeline.task import (
+    BatchCrashed,
+    BatchEnded,
+    Event,
+    FinishedDocument,
+    PageFailed,
+    PageRendered,
+    Piece,
+    PixelsLost,
+    ProbeEnded,
+    ProbeTask,
+    Ready,
+    RenderTask,
+    TaskEnded,
+)
+
+MAX_CRASHES_ALONE = 2
+"""How often a page may bring its process down when nothing else was in it, before it is called the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLimits:
+    """Bounds of what is under way at a time: the reason that memory is flat.
+
+    `raster_bytes` are pixels that wait for an engine, `open_documents` documents probed and not all rendered.
+    """
+
+    batch: BatchLimits
+    raster_bytes: int
+    pages_per_task: int = 16
+    open_documents: int = 64
+    sources_per_task: int = 16
+
+
+_Work = tuple[Source, ...] | tuple[Piece, ...]
+
+
+@dataclass(slots=True)
+class _OpenDocument:
+    document: Document
+    num_left: int
+    statuses: Counter[str]
+    runs: Iterator[range]
+
+
+@dataclass(slots=True)
+class Flow:
+    """See the module. `totals` counts what was settled, `pages_known` the pages of all documents probed so far."""
+
+    sources: Iterator[Source]
+    ledger: Ledger
+    limits: FlowLimits
+    totals: Totals = Totals()
+    pages_known: int = 0
+    _packer: Packer = field(init=False)
+    _open: dict[str, _OpenDocument] = field(default_factory=dict)
+    _to_render: deque[_OpenDocument] = field(default_factory=deque)
+    _retries: deque[_Work] = field(default_factory=deque)
+    _running: dict[int, int] = field(default_factory=dict)
+    _batch_retries: deque[Batch] = field(default_factory=deque)
+    _in_flight: dict[str, Batch] = field(default_factory=dict)
+    _crashes_alone: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _bytes_waiting: int = 0
+    _num_tasks: int = 0
+    _exhausted: bool = False
+    _stopped: bool = False
+    _ready: Ready = field(default_factory=Ready)
+
+    def __post_init__(self) -> None:
+        self._packer = Packer(self.limits.batch)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do, or after `stop` nothing is left to wait for."""
+        if self._stopped:
+            return not self._in_flight
+        idle = not (self._in_flight or self._batch_retries or self._packer.num_waiting)
+        return idle and self._rasterizing_is_over
+
+    @property
+    def wants_pages(self) -> bool:
+        """Whether there is room for more pixels; when not, the runner leaves them with the rasterizers."""
+        room = self._bytes_waiting < self.limits.raster_bytes and not self._packer.is_full
+        return room and not self._stopped
+
+    def stop(self) -> None:
+        """Start nothing more; batches in flight end and count, all else is left to be done another time."""
+        self._stopped = True
+        self._batch_retries.clear()
+
+    def next_task(self) -> ProbeTask | RenderTask | None:
+        """What a free rasterizing process should do, if anything."""
+        if self._stopped:
+            return None
+        if self._retries:
+            return self._start(self._retries.popleft())
+        few = len(self._to_render) < max(1, self.limits.open_documents // 4)
+        if few and (sources := self._next_sources()):
+            return self._start(sources)
+        if self.wants_pages and (pieces := self._next_pieces()):
+            return self._start(pieces)
+        return None
+
+    def next_batch(self, num_engines: int) -> Batch | None:
+        """What a free engine should read, if anything; `num_engines` share what is left at the end."""
+        if self._stopped:
+            return None
+        if self._batch_retries:
+            batch: Batch | None = self._batch_retries.popleft()
+        else:
+            force = self._rasterizing_is_over or not self.wants_pages
+            batch = self._packer.take(force=force, spread_over=num_engines)
+        if batch is not None:
+            self._in_flight[batch.batch_id] = batch
+        return batch
+
+    def take_ready(self) -> Ready:
+        """All that was settled since the last call."""
+        ready, self._ready = self._ready, Ready()
+        return ready
+
+    def on(self, event: Event) -> None:
+        """Take note of what happened."""
+        match event:
+            case ProbeEnded(task, probe):
+                self._running[task.number] += 1
+                self._on_probe(probe)
+            case PageRendered(task, sized):
+                self._running[task.number] += 1
+                self._on_rendered(sized)
+            case PageFailed(task, page, failure):
+                self._running[task.number] += 1
+                self._settle_page(page, Status.FAILED, failure)
+            case TaskEnded(task, crash):
+                self._on_task_ended(task, crash)
+            case BatchEnded(batch, outcome):
+                self._on_batch(batch, outcome)
+            case BatchCrashed(batch, crash):
+                self._on_batch_crash(batch, crash)
+            case PixelsLost(batch):
+                self._on_pixels_lost(batch)
+
+    # rasterizing
+
+    @property
+    def _rasterizing_is_over(self) -> bool:
+        return self._exhausted and not (self._to_render or self._running or self._retries)
+
+    def _start(self, work: _Work) -> ProbeTask | RenderTask:
+        self._num_tasks += 1
+        self._running[self._num_tasks] = 0
+        sources = tuple(item for item in work if isinstance(item, Source))
+        if sources:
+            return ProbeTask(self._num_tasks, sources)
+        return RenderTask(self._num_tasks, tuple(item for item in work if isinstance(item, Piece)))
+
+    def _next_sources(self) -> tuple[Source, ...]:
+        """Few at first, so that the first pages come soon; then as many as a task takes."""
+        wanted = min(self.limits.sources_per_task, 1 << min(self._num_tasks // 2, 30))
+        found: list[Source] = []
+        while not self._exhausted and len(found) < wanted:
+            source = next(self.sources, None)
+            if source is None:
+                self._exhausted = True
+            else:
+                found.append(source)
+        return tuple(found)
+
+    def _next_pieces(self) -> tuple[Piece, ...]:
+        """Pages for one task: a run of one document, or several small documents together."""
+        pieces: list[Piece] = []
+        num_pages = 0
+        while self._to_render and num_pages < self.limits.pages_per_task:
+            run = next(self._to_render[0].runs, None)
+            if run is None:
+                self._to_render.popleft()
+                continue
+            pieces.append(Piece(self._to_render[0].document, run.start, run.stop))
+            num_pages += len(run)
+        return tuple(pieces)
+
+    def _on_probe(self, probe: Probe) -> None:
+        document = probe.document
+        if probe.failure is not None:
+            self._settle_document(document, probe.failure)
+            return
+        statuses = Counter(self.ledger.statuses(document))
+        page_count = document.page_count or 0
+        num_left = page_count - statuses.total()
+        self.pages_known += page_count
+        self.totals += Totals(pages_already_done=statuses.total())
+        if num_left == 0:
+            self.totals += Totals(documents_already_done=1)
+            return
+        runs = self.ledger.remaining(document, self.limits.pages_per_task)
+        opened = _OpenDocument(document, num_left, statuses, runs)
+        self._open[document.uri] = opened
+        self._to_render.append(opened)
+
+    def _on_rendered(self, sized: SizedPage) -> None:
+        if self._stopped:
+            return
+        self._bytes_waiting += sized.num_bytes
+        self._packer.add(sized)
+
+    def _on_task_ended(self, task: ProbeTask | RenderTask, crash: str | None) -> None:
+        num_received = self._running.pop(task.number)
+        if self._stopped:
+            return
+        items: _Work = task.sources
+        if isinstance(task, RenderTask):
+            items = tuple(single for piece in task.pieces for single in piece.singles())
+        left = items[num_received:]
+        if not left:
+            return
+        reason = crash or "the task ended before all was told"
+        if len(items) == 1 and self._is_the_cause(_key(left[0])):
+            self._give_up(left[0], reason)
+            return
+        self._retries.append(left[:1])
+        if left[1:]:
+            self._retries.append(left[1:])
+
+    def _is_the_cause(self, key: tuple[str, int]) -> bool:
+        self._crashes_alone[key] += 1
+        return self._crashes_alone[key] >= MAX_CRASHES_ALONE
+
+    def _give_up(self, item: Source | Piece, reason: str) -> None:
+        stage = Stage.DISCOVER if isinstance(item, Source) else Stage.RASTERIZE
+        message = f"the rasterizing process died each time on this: {reason}"
+        failure = Failure(stage, ErrorCode.RASTERIZER_CRASHED, message)
+        if isinstance(item, Source):
+            self._settle_document(Document(item.uri), failure)
+        else:
+            self._settle_page(item.pages()[0], Status.FAILED, failure)
+
+    # recognizing
+
+    def _on_batch(self, batch: Batch, outcome: BatchOutcome) -> None:
+        del self._in_flight[batch.batch_id]
+        self._ready.reports.append(outcome.report)
+        self.totals += of_batch(outcome.report)
+        for page in outcome.pages:
+            self._bytes_waiting -= page.sized.num_bytes
+            status = Status.OK if page.recognition else Status.FAILED
+            result = PageResult(
+                self._open[page.sized.page.uri].document,
+                page.sized.page,
+                status,
+                page.recognition,
+                page.failure,
+                page.sized,
+                batch.batch_id,
+                page.attempts,
+                outcome.report.started_at,
+                outcome.report.finished_at,
+            )
+            self._settle(result)
+
+    def _on_batch_crash(self, batch: Batch, crash: str) -> None:
+        del self._in_flight[batch.batch_id]
+        if self._stopped:
+            return
+        if len(batch.pages) > 1:
+            self._batch_retries.extend(batch.halves())
+            return
+        sized = batch.pages[0]
+        if not self._is_the_cause(sized.page.key):
+            self._batch_retries.append(replace(batch, attempt=batch.attempt + 1))
+            return
+        self._bytes_waiting -= sized.num_bytes
+        message = f"the engine's process died each time it read this page: {crash}"
+        failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_CRASHED, message)
+        self._settle_page(sized.page, Status.FAILED, failure, sized, batch.batch_id, batch.attempt)
+
+    def _on_pixels_lost(self, batch: Batch) -> None:
+        del self._in_flight[batch.batch_id]
+        for sized in batch.pages:
+            self._bytes_waiting -= sized.num_bytes
+            index = sized.page.page_index
+            self._retries.append((Piece(self._open[sized.page.uri].document, index, index + 1),))
+
+    # settling
+
+    def _settle_page(
+        self,
+        page: Page,
+        status: Status,
+        failure: Failure,
+        sized: SizedPage | None = None,
+        batch_id: str | None = None,
+        attempts: int = 1,
+    ) -> None:
+        document = self._open[page.uri].document
+        self._settle(PageResult(document, page, status, None, failure, sized, batch_id, attempts))
+
+    def _settle(self, result: PageResult) -> None:
+        self._ready.results.append(result)
+        self.totals += of_result(result)
+        opened = self._open[result.document.uri]
+        opened.num_left -= 1
+        opened.statuses[str(result.status)] += 1
+        if opened.num_left == 0:
+            del self._open[result.document.uri]
+            self.totals += Totals(documents=1)
+            self._ready.documents.append(FinishedDocument(opened.document, dict(opened.statuses)))
+
+    def _settle_document(self, document: Document, failure: Failure) -> None:
+        """One row for a document without pages to tell of."""
+        self.pages_known += 1
+        if self.ledger.knows_unopened(document):
+            self.totals += Totals(documents_already_done=1, pages_already_done=1)
+            return
+        status = Status.SKIPPED if failure.code in SKIPPED_CODES else Status.FAILED
+        result = PageResult(document, None, status, failure=failure)
+        self._ready.results.append(result)
+        self.totals += of_result(result) + Totals(documents=1)
+        statuses = {str(status): 1}
+        self._ready.documents.append(FinishedDocument(document, statuses, str(failure.code)))
+
+
+def _key(item: Source | Piece) -> tuple[str, int]:
+    return (item.uri, -1) if isinstance(item, Source) else item.key

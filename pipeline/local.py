@@ -1,0 +1,107 @@
+"""Local: everything in this process, one thing after the other; the reference that the cluster is held against."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from pipeline.batch import Batch
+from pipeline.document import Source
+from pipeline.engines.engine import Engine
+from pipeline.errors import EngineLostError
+from pipeline.page import Page, Raster, RasterRule
+from pipeline.raster import probe, render_pages
+from pipeline.step import Place, step
+from pipeline.task import (
+    BatchEnded,
+    Event,
+    PageFailed,
+    PageRendered,
+    Piece,
+    ProbeEnded,
+    ProbeTask,
+    RenderTask,
+    TaskEnded,
+)
+
+
+class LocalRunner:
+    """A runner with one rasterizer and one engine, both this process. What crashes takes the run along."""
+
+    def __init__(self, engine: type[Engine], options: Any, rule: RasterRule) -> None:
+        """Load the engine.
+
+        Raises:
+            EngineLostError: it cannot be loaded.
+        """
+        try:
+            self._engine = engine(options)
+        except Exception as error:
+            raise EngineLostError(f"engine {engine.name} cannot be loaded: {error}") from error
+        self._rule = rule
+        self._place = Place.here()
+        self._events: Iterator[Event] | None = None
+        self._batches: deque[Batch] = deque()
+        self._rasters: dict[tuple[str, int], Raster] = {}
+
+    def num_engines(self) -> int:
+        """One."""
+        return 1
+
+    def has_free_rasterizer(self) -> bool:
+        """Whether no task is under way."""
+        return self._events is None
+
+    def has_free_engine(self) -> bool:
+        """Whether no batch waits."""
+        return not self._batches
+
+    def start_task(self, task: ProbeTask | RenderTask) -> None:
+        """Remember the task; `wait` works on it, one page a call."""
+        if isinstance(task, ProbeTask):
+            self._events = self._probe(task, task.sources)
+        else:
+            self._events = self._render(task, task.pieces)
+
+    def start_batch(self, batch: Batch) -> None:
+        """Remember the batch; the next `wait` reads it."""
+        self._batches.append(batch)
+
+    def wait(self, *, take_pages: bool) -> list[Event]:
+        """Read the waiting batch, or else do one page of the task under way."""
+        if self._batches:
+            batch = self._batches.popleft()
+            rasters = [self._rasters[sized.page.key] for sized in batch.pages]
+            outcome = step(self._engine, batch, rasters, place=self._place, submitted_at=datetime.now(UTC))
+            return [BatchEnded(batch, outcome)]
+        if self._events is None or not take_pages:
+            return []
+        event = next(self._events)
+        if isinstance(event, TaskEnded):
+            self._events = None
+        return [event]
+
+    def forget(self, page: Page) -> None:
+        """Drop the pixels of a page."""
+        self._rasters.pop(page.key, None)
+
+    def close(self) -> None:
+        """Drop all pixels."""
+        self._rasters.clear()
+
+    def _probe(self, task: ProbeTask, sources: tuple[Source, ...]) -> Iterator[Event]:
+        for source in sources:
+            yield ProbeEnded(task, probe(source))
+        yield TaskEnded(task)
+
+    def _render(self, task: RenderTask, pieces: tuple[Piece, ...]) -> Iterator[Event]:
+        for piece in pieces:
+            for made in render_pages(piece.document, piece.first, piece.stop, self._rule):
+                if isinstance(made, Raster):
+                    self._rasters[made.sized.page.key] = made
+                    yield PageRendered(task, made.sized)
+                else:
+                    yield PageFailed(task, made.page, made.failure)
+        yield TaskEnded(task)

@@ -1,0 +1,90 @@
+"""Runner: where the work is done, and the loop that carries a flow from its first source to its last row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from pipeline.batch import Batch
+from pipeline.commit import Committer
+from pipeline.errors import StorageError, UnfinishedError
+from pipeline.flow import Flow
+from pipeline.page import Page
+from pipeline.task import Event, ProbeTask, RenderTask
+
+
+class Runner(Protocol):
+    """Carries out tasks and batches somewhere. It keeps the pixels of rendered pages until told to forget them."""
+
+    def num_engines(self) -> int:
+        """How many engines share the batches."""
+
+    def has_free_rasterizer(self) -> bool:
+        """Whether `start_task` can be called."""
+
+    def has_free_engine(self) -> bool:
+        """Whether `start_batch` can be called."""
+
+    def start_task(self, task: ProbeTask | RenderTask) -> None:
+        """Begin to probe or to render."""
+
+    def start_batch(self, batch: Batch) -> None:
+        """Give a batch to an engine."""
+
+    def wait(self, *, take_pages: bool) -> Iterable[Event]:
+        """What has happened, after a short wait at most; without `take_pages` rendered pages stay where they are.
+
+        Raises:
+            UnfinishedError: the work cannot go on here.
+        """
+
+    def forget(self, page: Page) -> None:
+        """Drop the pixels of a page, if there are any."""
+
+    def close(self) -> None:
+        """End all processes and remove temporary files."""
+
+
+class Watch(Protocol):
+    """Looks on: shows a person how far the run is, and says when it should stop."""
+
+    def should_stop(self) -> bool:
+        """Whether to finish what is in flight and leave."""
+
+    def look(self, flow: Flow) -> None:
+        """Called often, with the state of the flow."""
+
+
+def drive(flow: Flow, runner: Runner, committer: Committer, watch: Watch) -> None:
+    """Run a flow to its end, or to the end of what is in flight once the watch wants to stop.
+
+    Raises:
+        UnfinishedError: the runner or the output gave up; what could be committed is.
+    """
+    try:
+        while not flow.finished:
+            if watch.should_stop():
+                flow.stop()
+            _hand_out(flow, runner)
+            for event in runner.wait(take_pages=flow.wants_pages):
+                flow.on(event)
+            ready = flow.take_ready()
+            for result in ready.results:
+                if result.page is not None:
+                    runner.forget(result.page)
+            committer.take(ready)
+            watch.look(flow)
+    except StorageError:
+        raise
+    except UnfinishedError:
+        committer.take(flow.take_ready())
+        committer.flush()
+        raise
+    committer.flush()
+
+
+def _hand_out(flow: Flow, runner: Runner) -> None:
+    while runner.has_free_rasterizer() and (task := flow.next_task()):
+        runner.start_task(task)
+    while runner.has_free_engine() and (batch := flow.next_batch(runner.num_engines())):
+        runner.start_batch(batch)

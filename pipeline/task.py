@@ -1,0 +1,127 @@
+"""Task: what a runner is asked to do, and the events by which it tells what came of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pipeline.batch import Batch
+from pipeline.document import Document, Source
+from pipeline.page import Page, SizedPage
+from pipeline.result import BatchOutcome, BatchReport, Failure, PageResult, Probe
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTask:
+    """Look at these sources, in this order, and tell of each (`ProbeEnded`)."""
+
+    number: int
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Pages `first` to `stop` (excluded, zero-based) of one document."""
+
+    document: Document
+    first: int
+    stop: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells the first page of the piece from every other page of the run."""
+        return self.document.uri, self.first
+
+    def pages(self) -> list[Page]:
+        """The pages, in order."""
+        count = self.document.page_count or 0
+        document_id = self.document.document_id or ""
+        return [Page(self.document.uri, document_id, index, count) for index in range(self.first, self.stop)]
+
+    def singles(self) -> list[Piece]:
+        """The same pages, each as a piece of its own."""
+        return [Piece(self.document, index, index + 1) for index in range(self.first, self.stop)]
+
+
+@dataclass(frozen=True, slots=True)
+class RenderTask:
+    """Render these pages, in this order, and tell of each (`PageRendered` or `PageFailed`)."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeEnded:
+    """One source of a `ProbeTask` was looked at."""
+
+    task: ProbeTask
+    probe: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class PageRendered:
+    """One page of a `RenderTask` has pixels, which the runner keeps."""
+
+    task: RenderTask
+    sized: SizedPage
+
+
+@dataclass(frozen=True, slots=True)
+class PageFailed:
+    """One page of a `RenderTask` cannot be rendered."""
+
+    task: RenderTask
+    page: Page
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """A task is over: `crash` says how its process died, None if it ended by itself."""
+
+    task: ProbeTask | RenderTask
+    crash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnded:
+    """A batch was read."""
+
+    batch: Batch
+    outcome: BatchOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCrashed:
+    """The engine's process died under a batch."""
+
+    batch: Batch
+    crash: str
+
+
+@dataclass(frozen=True, slots=True)
+class PixelsLost:
+    """A batch could not be run because pixels vanished with the node that held them."""
+
+    batch: Batch
+
+
+Event = ProbeEnded | PageRendered | PageFailed | TaskEnded | BatchEnded | BatchCrashed | PixelsLost
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedDocument:
+    """A document of which every page has a result."""
+
+    document: Document
+    statuses: dict[str, int]
+    error_code: str | None = None
+
+
+@dataclass(slots=True)
+class Ready:
+    """What has been settled since the last look, for the committer."""
+
+    results: list[PageResult] = field(default_factory=list)
+    reports: list[BatchReport] = field(default_factory=list)
+    documents: list[FinishedDocument] = field(default_factory=list)
