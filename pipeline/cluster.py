@@ -7,8 +7,10 @@ by itself (`max_retries=0`, `max_restarts=0`): `pipeline.flow` decides what is r
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
-from ray.exceptions import ObjectLostError, RayActorError, RayError, RayTaskError
+from ray.exceptions import ObjectLostError, RayActorError, RayError, RayTaskError, WorkerCrashedError
 
 import pipeline
 from pipeline.batch import Batch
@@ -55,6 +57,10 @@ _CALLS_PER_WORKER = 64
 
 _MAX_DEATHS_IN_A_ROW = 12
 """Engine processes that may die without one batch read in between; narrowing a batch of 64 to its page takes 8."""
+
+
+_LOOPBACK: dict[str, Any] = {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
+"""A Ray that is started here listens on the loopback interface only (Ray itself replaces 127.0.0.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +173,15 @@ class ClusterRunner:
         if isinstance(task, ProbeTask):
             generator = _probe.options(num_returns="streaming").remote(task.sources)
         else:
-            streaming = _render.options(
-                num_returns="streaming", _generator_backpressure_num_objects=_BUFFERED_OBJECTS
-            )
+            streaming = _render.options(num_returns="streaming", _generator_backpressure_num_objects=_BUFFERED_OBJECTS)
             generator = streaming.remote(task.pieces, self.rule)
         self._streams[generator] = _Stream(task, generator)
 
     def start_batch(self, batch: Batch) -> None:
         """Give a batch to the actor with least to do; pixels go by reference."""
         actor = self._freest()
-        assert actor is not None, "start_batch without a free engine"
+        if actor is None:
+            raise RuntimeError("start_batch needs a free engine: ask has_free_engine first")
         pixels = [self._pixels[sized.page.key] for sized in batch.pages]
         actor.batches += 1
         reference = actor.handle.recognize.remote(batch, datetime.now(UTC), *pixels)
@@ -230,9 +235,9 @@ class ClusterRunner:
             object_store_memory=max(self.options.raster_bytes * 5 // 2, 256 << 20),
             include_dashboard=False,
             log_to_driver=False,
-            logging_level="ERROR",
+            logging_level=logging.ERROR,
             _temp_dir=self._folder,
-            _node_ip_address="127.0.0.2",
+            **_LOOPBACK,
         )
         return num_actors
 
@@ -241,7 +246,7 @@ class ClusterRunner:
         ray.init(
             address=self.options.address,
             log_to_driver=False,
-            logging_level="ERROR",
+            logging_level=logging.ERROR,
             runtime_env={"py_modules": [code]},
         )
         total = ray.cluster_resources()
@@ -258,7 +263,8 @@ class ClusterRunner:
         needs = self.needs
         # Memory is declared on a joined cluster only, where it decides placement; here it decides nothing.
         memory = {"memory": needs.memory_bytes} if self.options.address and needs.memory_bytes else {}
-        handle = _EngineActor.options(num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **memory).remote()
+        remote_class: Any = _EngineActor
+        handle = remote_class.options(num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **memory).remote()
         return _Actor(handle, handle.load.remote(self.engine, self.engine_options))
 
     def _freest(self) -> _Actor | None:
@@ -295,7 +301,7 @@ class ClusterRunner:
         except RayActorError as error:
             self._replace(actor, error)
             return BatchCrashed(batch, _first_line(error))
-        except ObjectLostError:
+        except (ObjectLostError, WorkerCrashedError):  # of an argument: the batch itself never ran
             for sized in batch.pages:
                 self.forget(sized.page)
             return PixelsLost(batch)
@@ -323,4 +329,3 @@ class ClusterRunner:
 
 def _first_line(error: Exception) -> str:
     return one_line(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
-

@@ -61,9 +61,7 @@ class JobConfig:
         group="Engine",
         metavar="KEY=VALUE",
     )
-    actors: int = _option(
-        0, "Engine processes; 0 chooses by the machine.", group="Engine", minimum=0, metavar="N"
-    )
+    actors: int = _option(0, "Engine processes; 0 chooses by the machine.", group="Engine", minimum=0, metavar="N")
     dpi: float = _option(
         0.0,
         "Resolution for pages without pixels of their own, and the finest for scans; 0 takes the engine's.",
@@ -80,9 +78,7 @@ class JobConfig:
         minimum=0,
         metavar="PIXELS",
     )
-    rasterizers: int = _option(
-        0, "Rasterizing processes; 0 means one a core.", group="Raster", minimum=0, metavar="N"
-    )
+    rasterizers: int = _option(0, "Rasterizing processes; 0 means one a core.", group="Raster", minimum=0, metavar="N")
     pages_per_task: int = _option(
         16, "Pages of one document that a rasterizing task renders.", group="Raster", minimum=1, metavar="N"
     )

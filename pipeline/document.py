@@ -70,8 +70,10 @@ MULTI_FRAME_TYPES = frozenset({"image/tiff", "image/gif", "image/webp"})
 MUPDF_TYPES = frozenset({"application/pdf", "application/oxps"})
 
 DOCUMENT_SUFFIXES = frozenset(
-    ".pdf .xps .oxps .png .jpg .jpeg .jpe .jp2 .j2k .j2c .jpx .jpf .tif .tiff .webp .gif .bmp .dib"
-    " .pnm .pbm .pgm .ppm .pam".split()
+    {
+        *(".pdf", ".xps", ".oxps", ".png", ".jpg", ".jpeg", ".jpe", ".jp2", ".j2k", ".j2c", ".jpx", ".jpf"),
+        *(".tif", ".tiff", ".webp", ".gif", ".bmp", ".dib", ".pnm", ".pbm", ".pgm", ".ppm", ".pam"),
+    }
 )
 """Endings of names that claim to be a document. They never decide what a file is, only whether a file
 that is none counts as a failure (it claimed to be one) or is skipped (it did not)."""

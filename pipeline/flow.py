@@ -69,7 +69,7 @@ class Flow:
     sources: Iterator[Source]
     ledger: Ledger
     limits: FlowLimits
-    totals: Totals = Totals()
+    totals: Totals = field(default_factory=Totals)
     pages_known: int = 0
     _packer: Packer = field(init=False)
     _open: dict[str, _OpenDocument] = field(default_factory=dict)
@@ -95,6 +95,16 @@ class Flow:
             return not self._in_flight
         idle = not (self._in_flight or self._batch_retries or self._packer.num_waiting)
         return idle and self._rasterizing_is_over
+
+    @property
+    def num_waiting(self) -> int:
+        """Pages rendered and not given to an engine."""
+        return self._packer.num_waiting
+
+    @property
+    def num_in_flight(self) -> int:
+        """Pages that an engine has and has not answered for."""
+        return sum(len(batch.pages) for batch in self._in_flight.values())
 
     @property
     def wants_pages(self) -> bool:
@@ -207,7 +217,8 @@ class Flow:
         page_count = document.page_count or 0
         num_left = page_count - statuses.total()
         self.pages_known += page_count
-        self.totals += Totals(pages_already_done=statuses.total())
+        failed = statuses[Status.FAILED]
+        self.totals += Totals(pages_already_done=statuses.total(), pages_failed_before=failed)
         if num_left == 0:
             self.totals += Totals(documents_already_done=1)
             return
@@ -226,8 +237,10 @@ class Flow:
         num_received = self._running.pop(task.number)
         if self._stopped:
             return
-        items: _Work = task.sources
-        if isinstance(task, RenderTask):
+        items: _Work
+        if isinstance(task, ProbeTask):
+            items = task.sources
+        else:
             items = tuple(single for piece in task.pieces for single in piece.singles())
         left = items[num_received:]
         if not left:
@@ -327,8 +340,10 @@ class Flow:
     def _settle_document(self, document: Document, failure: Failure) -> None:
         """One row for a document without pages to tell of."""
         self.pages_known += 1
-        if self.ledger.knows_unopened(document):
-            self.totals += Totals(documents_already_done=1, pages_already_done=1)
+        known = self.ledger.status_unopened(document)
+        if known is not None:
+            failed = int(known == Status.FAILED)
+            self.totals += Totals(documents_already_done=1, pages_already_done=1, pages_failed_before=failed)
             return
         status = Status.SKIPPED if failure.code in SKIPPED_CODES else Status.FAILED
         result = PageResult(document, None, status, failure=failure)

@@ -17,7 +17,7 @@ class Ledger:
     """Pages that have a row for this configuration: for each document and status, the bits of one integer."""
 
     _pages: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
-    _unopened: set[tuple[str, str]] = field(default_factory=set)
+    _unopened: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, store: Store, config_fingerprint: str) -> Ledger:
@@ -36,14 +36,14 @@ class Ledger:
     def add(self, uri: str, document_id: str, page_index: int | None, status: str) -> None:
         """Note one row; `page_index` is None for a document that could not be opened."""
         if page_index is None:
-            self._unopened.add((uri, document_id))
+            self._unopened[uri, document_id] = status
         else:
             by_status = self._pages.setdefault((uri, document_id), {})
             by_status[status] = by_status.get(status, 0) | 1 << page_index
 
-    def knows_unopened(self, document: Document) -> bool:
-        """Whether this document, as it is now, has its row saying that it could not be opened."""
-        return (document.uri, document.document_id or "") in self._unopened
+    def status_unopened(self, document: Document) -> str | None:
+        """The status of the row that says that this document, as it is now, could not be opened, if there is one."""
+        return self._unopened.get((document.uri, document.document_id or ""))
 
     def statuses(self, document: Document) -> dict[str, int]:
         """How many pages of this document have a row, by status."""

@@ -268,6 +268,12 @@ def read_columns(store: Store, table: str, columns: Sequence[str]) -> Iterator[I
             yield zip(*(part.column(name).to_pylist() for name in columns), strict=True)
 
 
+def first_rows(store: Store, key: str, columns: Sequence[str]) -> list[Row]:
+    """The rows of the first row group of one part, with the named columns."""
+    part = pq.ParquetFile(pa.BufferReader(store.get(key)))
+    return list(part.read_row_group(0, columns=list(columns)).to_pylist())
+
+
 def _line_row(line: Any) -> Row:
     return {"text": clean(line.text), "bbox": line.bbox, "score": line.score}
 

@@ -73,22 +73,20 @@ class Discovery:
 
     def _of_folder(self, root: str) -> Iterator[Source]:
         rules = _Rules.of_patterns(root, self.exclude)
-        stack = [iter([(root, rules)])]
+        stack: list[Iterator[_Entry]] = [iter([_Entry(root, rules)])]
         while stack:
-            item = next(stack[-1], None)
-            if item is None:
+            entry = next(stack[-1], None)
+            if entry is None:
                 stack.pop()
-            elif isinstance(item[1], _Rules):
-                entries, found = self._list(item[0], item[1])
+            elif entry.rules is not None:
+                entries, found = self._list(entry.path, entry.rules)
                 yield from found
                 stack.append(entries)
-            elif item[0] not in self._seen:
-                yield Source(uri_of_path(item[0]))
+            elif entry.path not in self._seen:
+                yield Source(uri_of_path(entry.path))
 
-    def _list(
-        self, folder: str, rules: _Rules
-    ) -> tuple[Iterator[tuple[str, _Rules | None]], list[Source]]:
-        """A folder's entries: (path, rules) for a folder, (path, None) for anything else; or why it has none."""
+    def _list(self, folder: str, rules: _Rules) -> tuple[Iterator[_Entry], list[Source]]:
+        """A folder's entries that are not left out; or why it cannot be listed."""
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
@@ -96,7 +94,7 @@ class Discovery:
             detail = f"the folder cannot be listed: {error.strerror}"
             return iter(()), [Source(uri_of_path(folder), ErrorCode.UNREADABLE, detail)]
         rules = rules.within(folder, [entry.name for entry in entries])
-        kept: list[tuple[str, _Rules | None]] = []
+        kept: list[_Entry] = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder and entry.path in self._walked:
@@ -104,7 +102,7 @@ class Discovery:
             if self._leaves_out(entry, is_folder, rules):
                 self.num_ignored += 1
             else:
-                kept.append((entry.path, rules if is_folder else None))
+                kept.append(_Entry(entry.path, rules if is_folder else None))
         return iter(kept), []
 
     def _leaves_out(self, entry: os.DirEntry[str], is_folder: bool, rules: _Rules) -> bool:
@@ -141,6 +139,14 @@ class _Rules:
         return any(spec.match_file(path[len(base) :].lstrip("/")) for base, spec in self.specs)
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Something in a folder; `rules` are set for a folder, None for anything else."""
+
+    path: str
+    rules: _Rules | None
+
+
 def _spec(patterns: Sequence[str], where: str) -> pathspec.GitIgnoreSpec:
     try:
         return pathspec.GitIgnoreSpec.from_lines(patterns)
@@ -173,4 +179,3 @@ def _is_remote(given: str) -> bool:
 
 def _local(given: str) -> str:
     return path_of_uri(given) if given.startswith("file://") else os.path.expanduser(given)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from pipeline.result import BatchReport, PageResult, Status
 
@@ -24,6 +25,7 @@ class Totals:
     documents_already_done: int = 0
     pages: int = 0
     pages_already_done: int = 0
+    pages_failed_before: int = 0
     pages_by_status: Mapping[str, int] = field(default_factory=_counter)
     failures_by_code: Mapping[str, int] = field(default_factory=_counter)
     characters: int = 0
@@ -37,7 +39,13 @@ class Totals:
 
     def __add__(self, other: Totals) -> Totals:
         """Field by field: numbers add, counters add per key."""
-        return Totals(**{f.name: _plus(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})
+        values: dict[str, Any] = {f.name: _plus(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        return Totals(**values)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain numbers and dictionaries, for JSON."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: dict(v) if isinstance(v, Mapping) else v for name, v in values.items()}
 
     @property
     def pages_failed(self) -> int:

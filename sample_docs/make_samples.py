@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pymupdf
+import sample_texts as texts
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
-
-import sample_texts as texts
 from sheet_layout import (
     A4,
     A5,

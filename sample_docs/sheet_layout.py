@@ -116,9 +116,7 @@ def set_text(paragraphs: Iterable[str], style: Style, x: float, top: float, widt
     return blocks
 
 
-def set_row(
-    left: Sequence[tuple[str, float]], right: Sequence[tuple[str, float]], style: Style, y: float
-) -> Block:
+def set_row(left: Sequence[tuple[str, float]], right: Sequence[tuple[str, float]], style: Style, y: float) -> Block:
     """Set one row: cells that start at their x, then cells that end at theirs; the baseline is at `y`."""
     runs = [Run(text, x, y, style) for text, x in left]
     runs += [Run(text, x - text_width(text, style), y, style) for text, x in right]
@@ -132,9 +130,7 @@ def join(blocks: Sequence[Block], rules: tuple[Rule, ...] = ()) -> Block:
     return Block(runs, lines, blocks[-1].bottom, rules)
 
 
-def article(
-    size: Size, title: str, paragraphs: Iterable[str], style: Style, margin: float, turn: Turn = 0
-) -> Sheet:
+def article(size: Size, title: str, paragraphs: Iterable[str], style: Style, margin: float, turn: Turn = 0) -> Sheet:
     """A page with a heading and one column of text; `margin` is in points."""
     width = size[0] - 2 * margin
     heading = set_lines(wrap(title, HEADING, width), HEADING, margin, margin)

@@ -49,13 +49,16 @@ class Reader(Protocol):
         """Give the file and its memory back."""
 
 
-def probe(source: Source) -> Probe:
-    """Read a file once: identity, type and number of pages. Never raises for a fault of the file."""
+def probe(source: Source, *, hash_content: bool = True) -> Probe:
+    """Read a file once: identity, type and number of pages. Never raises for a fault of the file.
+
+    Without `hash_content` only the first bytes are read and `document_id` stays None (for `pagemill plan`).
+    """
     document = Document(source.uri)
     try:
         if source.problem is not None:
             raise PageFault(source.problem, source.detail)
-        document = _identify(source.uri)
+        document = _identify(source.uri, hash_content)
         _refuse_no_document(document)
         with _Opened(document) as reader:
             return Probe(replace(document, page_count=reader.page_count))
@@ -63,9 +66,7 @@ def probe(source: Source) -> Probe:
         return Probe(document, Failure.of(Stage.DISCOVER, fault))
 
 
-def render_pages(
-    document: Document, first: int, stop: int, rule: RasterRule
-) -> Iterator[Raster | Unrendered]:
+def render_pages(document: Document, first: int, stop: int, rule: RasterRule) -> Iterator[Raster | Unrendered]:
     """Render the pages `first` to `stop` (excluded, zero-based): one item a page, in order.
 
     A page that fails gives its `Failure`, and the next one follows; a document that cannot be opened any more
@@ -135,7 +136,7 @@ class _Opened:
         self._reader.close()
 
 
-def _identify(uri: str) -> Document:
+def _identify(uri: str, hash_content: bool) -> Document:
     """Stat, hash and sniff a file; `media_type` is None if it is of no type we read.
 
     Raises:
@@ -145,7 +146,7 @@ def _identify(uri: str) -> Document:
     status = _stat(path)
     if not stat.S_ISREG(status.st_mode):
         raise PageFault(ErrorCode.NOT_A_FILE, "not a regular file")
-    digest, head = _read(path)
+    digest, head = _read(path, hash_content)
     return Document(
         uri,
         document_id=digest,
@@ -173,17 +174,19 @@ def _stat(path: str) -> os.stat_result:
         raise _fault_of(error) from error
 
 
-def _read(path: str) -> tuple[str, bytes]:
-    """SHA-256 of the whole file in hex, and its first bytes."""
+def _read(path: str, hash_content: bool) -> tuple[str | None, bytes]:
+    """SHA-256 of the whole file in hex if asked for, and its first bytes."""
     digest, head = hashlib.sha256(), b""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
             while chunk := file.read(_CHUNK_BYTES):
                 head = head or chunk[:HEAD_BYTES]
+                if not hash_content:
+                    break
                 digest.update(chunk)
     except OSError as error:
         raise _fault_of(error) from error
-    return digest.hexdigest(), head
+    return digest.hexdigest() if hash_content else None, head
 
 
 def _package_type(path: str, head: bytes) -> str | None:

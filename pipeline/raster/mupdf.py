@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pymupdf  # type: ignore[import-untyped]
+import pymupdf
 from numpy.typing import NDArray
 
 from pipeline.errors import ErrorCode, PageFault
@@ -101,9 +101,7 @@ def _has_colour(drawing: Any) -> bool:
     """Ask MuPDF's test device, which stops at the first colour; an image in a colour space counts as one."""
     found = _mupdf.ll_fz_new_test_device_outparams()
     options = _mupdf.FZ_TEST_OPT_IMAGES | _mupdf.FZ_TEST_OPT_SHADINGS
-    device = _mupdf.FzDevice(
-        _mupdf.ll_fz_new_test_device_outparams_fn(_GRAY_THRESHOLD, options, None, found)
-    )
+    device = _mupdf.FzDevice(_mupdf.ll_fz_new_test_device_outparams_fn(_GRAY_THRESHOLD, options, None, found))
     everywhere = _mupdf.FzRect(_mupdf.FzRect.Fixed_INFINITE)
     try:
         _mupdf.fz_run_display_list(drawing.this, device, _mupdf.FzMatrix(), everywhere, _mupdf.FzCookie())
@@ -119,7 +117,8 @@ def _draw(drawing: Any, rect: Any, sized: SizedPage) -> NDArray[Any]:
     canvas.clear_with(255)
     matrix = pymupdf.Matrix(sized.width_px / rect.width, sized.height_px / rect.height)
     matrix.pretranslate(-rect.x0, -rect.y0)
-    device = _mupdf.fz_new_draw_device(_mupdf.FzMatrix(*matrix), canvas.this)
+    to_pixels = _mupdf.FzMatrix(matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f)
+    device = _mupdf.fz_new_draw_device(to_pixels, canvas.this)
     everywhere = _mupdf.FzRect(_mupdf.FzRect.Fixed_INFINITE)
     _mupdf.fz_run_display_list(drawing.this, device, _mupdf.FzMatrix(), everywhere, _mupdf.FzCookie())
     _mupdf.fz_close_device(device)

@@ -145,9 +145,7 @@ def _dpi_of(image: Image.Image) -> tuple[float | None, float | None]:
     return (dpi_x, dpi_y) if plausible else (None, None)
 
 
-def _sized(
-    page: Page, frame: _Frame, rule: RasterRule, channels: int, warning: str | None = None
-) -> SizedPage:
+def _sized(page: Page, frame: _Frame, rule: RasterRule, channels: int, warning: str | None = None) -> SizedPage:
     width, height = frame.stretched
     scale = rule.scale_of_pixels(width, height, frame.dpi)
     width_px, height_px = rule.side(width * scale), rule.side(height * scale)

@@ -1,0 +1,193 @@
+"""`pagemill plan`: what a run would do, without an engine and without rendering a page."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from jobs.prepare import prepare
+from pipeline.batch import Batch, Packer
+from pipeline.config import JobConfig
+from pipeline.errors import ConfigurationError, PageFault
+from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.raster import probe, size_pages
+from pipeline.result import Failure, Stage
+from pipeline.source import Discovery
+
+
+@dataclass(slots=True)
+class BucketPlan:
+    """What one bucket would hold."""
+
+    pages: int = 0
+    batches: int = 0
+    tokens: int = 0
+    padded_tokens: int = 0
+    smallest_px: tuple[int, int] = (0, 0)
+    largest_px: tuple[int, int] = (0, 0)
+
+    def add(self, batch: Batch) -> None:
+        """Count one batch."""
+        sizes = sorted(((s.width_px, s.height_px) for s in batch.pages), key=lambda wh: wh[0] * wh[1])
+        area = self.smallest_px[0] * self.smallest_px[1]
+        if not self.pages or sizes[0][0] * sizes[0][1] < area:
+            self.smallest_px = sizes[0]
+        if sizes[-1][0] * sizes[-1][1] > self.largest_px[0] * self.largest_px[1]:
+            self.largest_px = sizes[-1]
+        self.pages += len(batch.pages)
+        self.batches += 1
+        self.tokens += sum(batch.lengths)
+        self.padded_tokens += batch.padded_tokens
+
+
+@dataclass(slots=True)
+class Plan:
+    """Documents, pages, buckets and batches of a job, and what cannot be read."""
+
+    engine: str
+    batch_size: int
+    dpi: float
+    documents_by_type: Counter[str] = field(default_factory=Counter)
+    pages_by_type: Counter[str] = field(default_factory=Counter)
+    size_bytes: int = 0
+    unreadable: list[tuple[str, str, str]] = field(default_factory=list)
+    num_ignored: int = 0
+    buckets: dict[int, BucketPlan] = field(default_factory=dict)
+
+    @property
+    def pages(self) -> int:
+        """Pages that would be rendered."""
+        return sum(bucket.pages for bucket in self.buckets.values())
+
+    def as_json(self) -> str:
+        """The plan for a program to read."""
+        buckets = [
+            {
+                "bucket": name,
+                "pages": b.pages,
+                "batches": b.batches,
+                "padding_ratio": round(_ratio(b.padded_tokens, b.tokens), 6),
+                "smallest_px": b.smallest_px,
+                "largest_px": b.largest_px,
+            }
+            for name, b in sorted(self.buckets.items())
+        ]
+        unreadable = [dict(zip(("uri", "code", "message"), row, strict=True)) for row in self.unreadable]
+        values = {
+            "engine": self.engine,
+            "batch_size": self.batch_size,
+            "dpi": self.dpi,
+            "documents": sum(self.documents_by_type.values()),
+            "documents_by_type": dict(self.documents_by_type),
+            "pages": self.pages,
+            "pages_by_type": dict(self.pages_by_type),
+            "size_bytes": self.size_bytes,
+            "ignored": self.num_ignored,
+            "unreadable": unreadable,
+            "buckets": buckets,
+        }
+        return json.dumps(values)
+
+    def as_text(self) -> str:
+        """The plan for a person to read."""
+        return "\n".join(_lines(self))
+
+
+def make_plan(config: JobConfig) -> Plan:
+    """Probe every document, size every page, and pack them as a run would.
+
+    Raises:
+        UsageError: an input does not exist, or the engine or an option is unknown.
+    """
+    if not config.inputs:
+        raise ConfigurationError("name at least one input: pagemill plan INPUT...")
+    prepared = prepare(config, must_run=False)
+    limits = prepared.batch_limits(config)
+    discovery = Discovery(config.inputs, config.exclude)
+    discovery.check()
+    plan = Plan(prepared.spec.identity.name, limits.batch_size, prepared.spec.raster.dpi)
+    packer = Packer(limits)
+    for sized in _sized_pages(discovery, prepared.spec.raster, plan):
+        packer.add(sized)
+        _count(plan, iter(packer.take, None))
+    _count(plan, iter(lambda: packer.take(force=True), None))
+    plan.num_ignored = discovery.num_ignored
+    return plan
+
+
+def _sized_pages(discovery: Discovery, rule: RasterRule, plan: Plan) -> Iterator[SizedPage]:
+    for source in discovery.sources():
+        found = probe(source, hash_content=False)
+        document = found.document
+        if found.failure is not None:
+            _note(plan, source.uri, found.failure)
+            continue
+        kind = document.media_type or ""
+        plan.documents_by_type[kind] += 1
+        plan.size_bytes += document.size_bytes or 0
+        try:
+            for item in size_pages(document, rule):
+                if isinstance(item, SizedPage):
+                    plan.pages_by_type[kind] += 1
+                    yield item
+                else:
+                    _note(plan, _where(item.page), item.failure)
+        except PageFault as fault:
+            _note(plan, source.uri, Failure.of(Stage.DISCOVER, fault))
+
+
+def _note(plan: Plan, where: str, failure: Failure) -> None:
+    plan.unreadable.append((where, str(failure.code), failure.message))
+
+
+def _where(page: Page) -> str:
+    return f"{page.uri}#page={page.page_index + 1}"
+
+
+def _count(plan: Plan, batches: Iterable[Batch]) -> None:
+    for batch in batches:
+        plan.buckets.setdefault(batch.bucket, BucketPlan()).add(batch)
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield f"engine     {plan.engine}, batches of {plan.batch_size}, {plan.dpi:g} dpi"
+    yield f"documents  {sum(plan.documents_by_type.values())}, {_size(plan.size_bytes)}"
+    for kind, count in plan.documents_by_type.most_common():
+        yield f"           {count:>7} {kind}, {plan.pages_by_type[kind]} pages"
+    yield f"pages      {plan.pages}"
+    if plan.num_ignored:
+        yield f"left out   {plan.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"
+    if plan.buckets:
+        yield ""
+        yield f"{'bucket':>8} {'pages':>7} {'batches':>8} {'padding':>8}  rasters"
+        for name, bucket in sorted(plan.buckets.items()):
+            yield _bucket_line(f"<= {name}", bucket)
+        padded = sum(b.padded_tokens for b in plan.buckets.values())
+        tokens = sum(b.tokens for b in plan.buckets.values())
+        batches = sum(b.batches for b in plan.buckets.values())
+        yield f"{'all':>8} {plan.pages:>7} {batches:>8} {_ratio(padded, tokens):>8.1%}"
+    for where, code, message in plan.unreadable[:20]:
+        yield f"cannot read {where}: {code}, {message}"
+    if len(plan.unreadable) > 20:
+        yield f"... and {len(plan.unreadable) - 20} more that cannot be read"
+
+
+def _bucket_line(name: str, bucket: BucketPlan) -> str:
+    ratio = _ratio(bucket.padded_tokens, bucket.tokens)
+    smallest, largest = ("{} x {}".format(*size) for size in (bucket.smallest_px, bucket.largest_px))
+    sizes = smallest if smallest == largest else f"{smallest} to {largest}"
+    return f"{name:>8} {bucket.pages:>7} {bucket.batches:>8} {ratio:>8.1%}  {sizes}"
+
+
+def _ratio(padded: int, tokens: int) -> float:
+    return padded / (padded + tokens) if padded + tokens else 0.0
+
+
+def _size(num_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if num_bytes < 1000 or unit == "GB":
+            return f"{num_bytes:.0f} {unit}" if unit == "bytes" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1000
+    raise AssertionError("unreachable")

@@ -1,0 +1,231 @@
+"""`pagemill run`: read documents and commit what was read."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import secrets
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from jobs.prepare import Prepared, prepare
+from jobs.progress import Progress
+from pipeline import __version__
+from pipeline.commit import CommitLimits, Committer
+from pipeline.config import JobConfig
+from pipeline.errors import (
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_PAGES_FAILED,
+    ConfigurationError,
+    UnfinishedError,
+)
+from pipeline.flow import Flow, FlowLimits
+from pipeline.ledger import Ledger
+from pipeline.parquet import RunKeys
+from pipeline.runner import Runner, drive
+from pipeline.source import Discovery
+from pipeline.stats import Totals
+from pipeline.store import Store
+
+_REPORTED_PACKAGES = (
+    "ray",
+    "pymupdf",
+    "pillow",
+    "pyarrow",
+    "rapidocr",
+    "onnxruntime",
+    "torch",
+    "transformers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """How a run went. `outcome` is `done`, `pages_failed`, `interrupted` or `unfinished`."""
+
+    run_id: str
+    out: str
+    outcome: str
+    exit_code: int
+    seconds: float
+    num_ignored: int
+    totals: Totals
+    keys: RunKeys
+    problem: str | None = None
+
+    def as_json(self) -> str:
+        """The totals of the run for a program to read."""
+        totals = self.totals
+        rate = totals.pages / self.seconds if self.seconds else 0.0
+        values = {
+            "run_id": self.run_id,
+            "out": self.out,
+            "outcome": self.outcome,
+            "exit_code": self.exit_code,
+            "problem": self.problem,
+            "seconds": round(self.seconds, 3),
+            "pages_per_s": round(rate, 3),
+            "ignored": self.num_ignored,
+            "engine": self.keys.engine.name,
+            "config_fingerprint": self.keys.config_fingerprint,
+            **totals.as_dict(),
+            "padding_ratio": round(totals.padding_ratio, 6),
+        }
+        return json.dumps(values)
+
+
+def run(config: JobConfig) -> RunReport:
+    """Do a job: everything that is asked for and not committed yet.
+
+    Raises:
+        UsageError: nothing was started.
+        UnfinishedError: it could not be started; what breaks later is told in the report.
+    """
+    if not config.inputs or not config.out:
+        raise ConfigurationError("name at least one input and the output folder: pagemill run INPUT... OUT")
+    prepared = prepare(config)
+    out = os.path.abspath(os.path.expanduser(config.out))
+    discovery = Discovery(config.inputs, config.exclude, out)
+    discovery.check()
+    store = Store.open(config.out)
+    started_at = datetime.now(UTC)
+    fingerprint = config.fingerprint(prepared.spec.fingerprint_parts())
+    run_id = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    keys = RunKeys(run_id, fingerprint, started_at, prepared.spec.identity)
+    committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now)
+    with Progress(config.progress) as progress:
+        _announce(progress, prepared)
+        return _Run(config, prepared, discovery, store, committer, progress).go()
+
+
+@dataclass(slots=True)
+class _Run:
+    config: JobConfig
+    prepared: Prepared
+    discovery: Discovery
+    store: Store
+    committer: Committer
+    progress: Progress
+
+    def go(self) -> RunReport:
+        """Read what is committed while the runner starts, drive the flow, and say how it went."""
+        started, problem = time.monotonic(), None
+        keys, config = self.committer.keys, self.config
+        with ThreadPoolExecutor(1) as pool:
+            ledger = pool.submit(Ledger.read, self.store, keys.config_fingerprint)
+            runner = _make_runner(config, self.prepared)
+        with closing(runner):
+            limits = _flow_limits(config, self.prepared)
+            flow = Flow(self.discovery.sources(), ledger.result(), limits)
+            try:
+                drive(flow, runner, self.committer, self.progress)
+            except UnfinishedError as error:
+                problem = str(error)
+        outcome, exit_code = self._outcome(flow.totals, problem)
+        report = RunReport(
+            run_id=keys.run_id,
+            out=self.store.location,
+            outcome=outcome,
+            exit_code=exit_code,
+            seconds=time.monotonic() - started,
+            num_ignored=self.discovery.num_ignored,
+            totals=flow.totals,
+            keys=keys,
+            problem=problem,
+        )
+        self._commit_run(report)
+        return report
+
+    def _outcome(self, totals: Totals, problem: str | None) -> tuple[str, int]:
+        if problem is not None:
+            return "unfinished", UnfinishedError.exit_code
+        if self.progress.interrupted:
+            return "interrupted", EXIT_INTERRUPTED
+        if totals.pages_failed + totals.pages_failed_before:
+            return "pages_failed", EXIT_PAGES_FAILED
+        return "done", EXIT_DONE
+
+    def _commit_run(self, report: RunReport) -> None:
+        row: dict[str, Any] = {
+            "run_id": report.run_id,
+            "started_at": report.keys.started_at,
+            "finished_at": _now(),
+            "outcome": report.outcome,
+            "config": self.config.as_json(),
+            "versions": json.dumps(_versions()),
+            "machine": json.dumps(_machine()),
+            "totals": json.dumps(report.totals.as_dict()),
+        }
+        try:
+            self.committer.put_run(row)
+        except UnfinishedError as error:
+            self.progress.say(f"the row of the run could not be written: {error}")
+
+
+def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
+    spec = prepared.spec
+    if config.runner == "local":
+        from pipeline.local import LocalRunner
+
+        return LocalRunner(prepared.engine, prepared.options, spec.raster)
+    from pipeline.cluster import ClusterOptions, ClusterRunner
+
+    options = ClusterOptions(config.ray_address, config.actors, config.rasterizers, _raster_bytes(config))
+    cluster = ClusterRunner(prepared.engine, prepared.options, spec.needs, spec.raster, options)
+    cluster.start()
+    return cluster
+
+
+def _announce(progress: Progress, prepared: Prepared) -> None:
+    identity = prepared.spec.identity
+    model = f", model {identity.model}" if identity.model else ""
+    progress.say(f"engine {identity.name} {identity.version}{model} ({prepared.reason})")
+
+
+def _raster_bytes(config: JobConfig) -> int:
+    return config.raster_memory_mb << 20
+
+
+def _flow_limits(config: JobConfig, prepared: Prepared) -> FlowLimits:
+    return FlowLimits(prepared.batch_limits(config), _raster_bytes(config), config.pages_per_task)
+
+
+def _commit_limits(config: JobConfig) -> CommitLimits:
+    return CommitLimits(config.commit_pages, config.commit_seconds, config.commit_mb << 20)
+
+
+def _versions() -> dict[str, str]:
+    found = {"pagemill": __version__, "python": platform.python_version()}
+    return found | _installed(_REPORTED_PACKAGES)
+
+
+def _installed(packages: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _machine() -> dict[str, Any]:
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "node": platform.node(),
+        "system": platform.platform(),
+        "cpus": os.cpu_count(),
+        "memory_bytes": memory_bytes,
+    }
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

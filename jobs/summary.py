@@ -1,0 +1,94 @@
+"""The end of a run in words: what was read, what was not, where it lies, and how to look at it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+
+from jobs.run import RunReport
+from pipeline.document import path_of_uri
+from pipeline.errors import StorageError
+from pipeline.parquet import Row, first_rows, part_key
+from pipeline.store import Store
+
+_MAX_DOCUMENTS = 12
+_TEXT_WIDTH = 60
+
+
+def summary(report: RunReport) -> str:
+    """The lines that end `pagemill run`."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: RunReport) -> Iterator[str]:
+    totals = report.totals
+    if totals.pages:
+        yield from _what_was_read(report)
+        yield ""
+    yield f"documents  {totals.documents}{_of_before(totals.documents_already_done)}"
+    yield f"pages      {totals.pages}{_of_before(totals.pages_already_done)}{_counts(totals.pages_by_status)}"
+    if totals.failures_by_code:
+        yield f"reasons    {_counts(totals.failures_by_code).strip(' :')}"
+    if totals.pages_failed_before:
+        yield f"           {totals.pages_failed_before} pages had failed in an earlier run"
+    if report.num_ignored:
+        yield f"left out   {report.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"
+    rate = totals.pages / report.seconds if report.seconds else 0.0
+    yield f"time       {report.seconds:.1f} s, {rate:.2f} pages/s, start-up included"
+    if totals.batches:
+        mean = totals.batched_pages / totals.batches
+        yield f"batches    {totals.batches}, {mean:.1f} pages each, {totals.padding_ratio:.1%} padding"
+    yield f"output     {report.out}"
+    if not (totals.pages or totals.pages_already_done):
+        yield "           no documents were found"
+        return
+    yield f"look at it {_query(report.out)}"
+
+
+def _what_was_read(report: RunReport) -> Iterator[str]:
+    """The first line of the first pages of a few documents, read back from what was committed."""
+    columns = ("uri", "page_index", "page_count", "status", "error_code", "text")
+    try:
+        rows = first_rows(Store.open(report.out), part_key("pages", report.keys, 0), columns)
+    except StorageError:
+        return
+    seen: dict[str, Row] = {}
+    for row in rows:
+        seen.setdefault(row["uri"], row)
+    names = [_name(uri) for uri in list(seen)[:_MAX_DOCUMENTS]]
+    width = max((len(name) for name in names), default=0)
+    for name, row in zip(names, seen.values(), strict=False):
+        pages = f"{row['page_count']} p." if row["page_count"] else ""
+        yield f"{name:{width}}  {pages:>6}  {row['status']:<8}  {_said(row)}"
+    if len(seen) > _MAX_DOCUMENTS:
+        yield "..."
+
+
+def _said(row: Row) -> str:
+    if row["error_code"]:
+        return str(row["error_code"])
+    text = " ".join((row["text"] or "").split())
+    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 3] + "..."
+
+
+def _name(uri: str) -> str:
+    name = os.path.basename(path_of_uri(uri)).encode(errors="replace").decode()
+    return name if len(name) <= 40 else name[:18] + "..." + name[-19:]
+
+
+def _of_before(count: int) -> str:
+    return f" ({count} more were done before)" if count else ""
+
+
+def _counts(counter: Mapping[str, int]) -> str:
+    if not counter:
+        return ""
+    return ": " + ", ".join(f"{count} {name}" for name, count in sorted(counter.items(), key=lambda c: -c[1]))
+
+
+def _query(out: str) -> str:
+    pattern = os.path.join(out, "pages", "*", "*.parquet").replace("'", "''")
+    columns = "uri, page_index + 1 AS page, status, left(text, 60) AS text"
+    sql = f"SELECT {columns} FROM '{pattern}' ORDER BY uri, page_index"  # noqa: S608 (shown, never run)
+    return f"duckdb -c {shlex.quote(sql)}" if "'" in out else f'duckdb -c "{sql}"'
