@@ -56,15 +56,20 @@ class RunReport:
     outcome: str
     exit_code: int
     seconds: float
+    startup_s: float
     num_ignored: int
     totals: Totals
     keys: RunKeys
     problem: str | None = None
 
+    @property
+    def pages_per_s(self) -> float:
+        """Pages a second once everything had started."""
+        return self.totals.pages / max(self.seconds - self.startup_s, 1e-9)
+
     def as_json(self) -> str:
         """The totals of the run for a program to read."""
         totals = self.totals
-        rate = totals.pages / self.seconds if self.seconds else 0.0
         values = {
             "run_id": self.run_id,
             "out": self.out,
@@ -72,7 +77,8 @@ class RunReport:
             "exit_code": self.exit_code,
             "problem": self.problem,
             "seconds": round(self.seconds, 3),
-            "pages_per_s": round(rate, 3),
+            "startup_s": round(self.startup_s, 3),
+            "pages_per_s": round(self.pages_per_s, 3),
             "ignored": self.num_ignored,
             "engine": self.keys.engine.name,
             "config_fingerprint": self.keys.config_fingerprint,
@@ -123,19 +129,22 @@ class _Run:
             ledger = pool.submit(Ledger.read, self.store, keys.config_fingerprint)
             runner = _make_runner(config, self.prepared)
         with closing(runner):
+            startup_s = time.monotonic() - started
             limits = _flow_limits(config, self.prepared)
             flow = Flow(self.discovery.sources(), ledger.result(), limits)
             try:
                 drive(flow, runner, self.committer, self.progress)
             except UnfinishedError as error:
                 problem = str(error)
+            seconds = time.monotonic() - started
         outcome, exit_code = self._outcome(flow.totals, problem)
         report = RunReport(
             run_id=keys.run_id,
             out=self.store.location,
             outcome=outcome,
             exit_code=exit_code,
-            seconds=time.monotonic() - started,
+            seconds=seconds,
+            startup_s=startup_s,
             num_ignored=self.discovery.num_ignored,
             totals=flow.totals,
             keys=keys,

@@ -34,8 +34,8 @@ def _lines(report: RunReport) -> Iterator[str]:
         yield f"           {totals.pages_failed_before} pages had failed in an earlier run"
     if report.num_ignored:
         yield f"left out   {report.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"
-    rate = totals.pages / report.seconds if report.seconds else 0.0
-    yield f"time       {report.seconds:.1f} s, {rate:.2f} pages/s, start-up included"
+    rate = f"; then {report.pages_per_s:.2f} pages/s" if totals.pages else ""
+    yield f"time       {report.seconds:.1f} s, of which {report.startup_s:.1f} s to start{rate}"
     if totals.batches:
         mean = totals.batched_pages / totals.batches
         yield f"batches    {totals.batches}, {mean:.1f} pages each, {totals.padding_ratio:.1%} padding"
