@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import Field
+from pathlib import Path
 from typing import Annotated, Any, Optional, get_origin, get_type_hints
 
 import typer
@@ -135,7 +138,9 @@ def _run(
     if paths and len(paths) < 2:
         raise ConfigurationError("name the input and the output: pagemill run INPUT... OUT")
     given = {"inputs": tuple(paths[:-1]), "out": paths[-1]} if paths else {}
-    report = run(_resolved({**given, **options}, config))
+    # Ray prints its own notes about dead workers to stdout, which is for results; rows and errors say the same.
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        report = run(_resolved({**given, **options}, config))
     if report.problem:
         print(f"pagemill: error: {report.problem}", file=sys.stderr)
         print("pagemill: what was committed stays; the same command goes on from there", file=sys.stderr)

@@ -137,9 +137,7 @@ class Packer:
         entries = self._buckets[bucket]
         stop = len(entries)
         if self._overdue_bucket() == bucket:
-            oldest = self._arrivals[0][1]
-            position = next(i for i, entry in enumerate(entries) if entry[3].page.key == oldest)
-            stop = min(len(entries), max(position + 1, size))
+            stop = self._stop_after_oldest(entries, size)
         start = stop - _num_within(entries[:stop], size, self.limits.max_tokens)
         chosen = entries[start:stop]
         del entries[start:stop]
@@ -147,6 +145,15 @@ class Packer:
             del self._buckets[bucket]
         self._waiting_keys.difference_update(entry[3].page.key for entry in chosen)
         return Batch(bucket, tuple(entry[3] for entry in reversed(chosen)))
+
+    def _stop_after_oldest(self, entries: Sequence[_Entry], size: int) -> int:
+        """Where a cut must end to hold the longest-waiting page and, within the limits, as many longer as can be."""
+        oldest = self._arrivals[0][1]
+        position = next(i for i, entry in enumerate(entries) if entry[3].page.key == oldest)
+        stop = min(len(entries), max(position + 1, size))
+        while stop - _num_within(entries[:stop], size, self.limits.max_tokens) > position:
+            stop -= 1
+        return stop
 
 
 def _num_within(entries: Sequence[_Entry], size: int, max_tokens: int | None) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,7 @@ from pipeline.step import Place, step
 from pipeline.task import (
     BatchCrashed,
     BatchEnded,
+    BatchReturned,
     Event,
     PageFailed,
     PageRendered,
@@ -61,6 +63,17 @@ _MAX_DEATHS_IN_A_ROW = 12
 
 _LOOPBACK: dict[str, Any] = {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
 """A Ray that is started here listens on the loopback interface only (Ray itself replaces 127.0.0.1)."""
+
+
+_LAST_WORDS_S = 10.0
+"""How long to wait for what a dead actor may have answered before."""
+
+_MAX_DEATHS_BEFORE_THE_FIRST = 3
+"""Engine processes that may die while loading when none has ever loaded."""
+
+
+_CONNECT_S = 10.0
+"""Longest wait for the head node of a cluster to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +213,7 @@ class ClusterRunner:
         events: list[Event] = []
         for item in ready:
             if item in self._batches:
-                events.append(self._batch_event(item))
+                events += self._batch_events(item)
             elif item in self._streams:
                 events.append(self._stream_event(self._streams[item]))
             else:
@@ -242,6 +255,7 @@ class ClusterRunner:
         return num_actors
 
     def _join(self) -> int:
+        _must_answer(self.options.address)
         code = str(Path(pipeline.__file__).parent)
         ray.init(
             address=self.options.address,
@@ -272,7 +286,9 @@ class ClusterRunner:
         return min(free, key=lambda actor: actor.batches, default=None)
 
     def _take_loaded(self, reference: Any) -> None:
-        actor = next(a for a in self._actors if a.loading is reference)
+        actor = next((a for a in self._actors if a.loading is reference), None)
+        if actor is None:  # a batch that was given back with its dead actor
+            return
         try:
             ray.get(reference)
         except RayTaskError as error:
@@ -287,28 +303,44 @@ class ClusterRunner:
         if actor not in self._actors:
             return
         self._deaths_in_a_row += 1
-        if self._deaths_in_a_row > _MAX_DEATHS_IN_A_ROW or not self._has_loaded:
+        most = _MAX_DEATHS_IN_A_ROW if self._has_loaded else _MAX_DEATHS_BEFORE_THE_FIRST
+        if self._deaths_in_a_row > most:
             raise EngineLostError(f"engine {self.engine.name} keeps dying: {_first_line(error)}") from error
         self._actors[self._actors.index(actor)] = self._new_actor()
 
     # events
 
-    def _batch_event(self, reference: Any) -> Event:
-        actor, batch = self._batches.pop(reference)
-        actor.batches -= 1
+    def _batch_events(self, reference: Any) -> list[Event]:
+        """What became of a batch; and if its actor has died, of all that the actor had."""
+        actor, batch = self._batches[reference]
         try:
-            outcome: BatchOutcome = ray.get(reference)
+            ended: Event = BatchEnded(batch, ray.get(reference))
+            self._deaths_in_a_row = 0
         except RayActorError as error:
-            self._replace(actor, error)
-            return BatchCrashed(batch, _first_line(error))
+            return self._death_events(actor, error)
         except (ObjectLostError, WorkerCrashedError):  # of an argument: the batch itself never ran
             for sized in batch.pages:
                 self.forget(sized.page)
-            return PixelsLost(batch)
+            ended = PixelsLost(batch)
         except RayError as error:
-            return BatchCrashed(batch, _first_line(error))
-        self._deaths_in_a_row = 0
-        return BatchEnded(batch, outcome)
+            ended = BatchCrashed(batch, _first_line(error))
+        del self._batches[reference]
+        actor.batches -= 1
+        return [ended]
+
+    def _death_events(self, actor: _Actor, error: RayError) -> list[Event]:
+        """An actor reads its batches in the order given: it died under the first without an outcome."""
+        events: list[Event] = []
+        died_under: Batch | None = None
+        for reference, batch in [(r, b) for r, (a, b) in self._batches.items() if a is actor]:
+            del self._batches[reference]
+            try:
+                events.append(BatchEnded(batch, ray.get(reference, timeout=_LAST_WORDS_S)))
+            except RayError:
+                events.append(BatchReturned(batch) if died_under else BatchCrashed(batch, _first_line(error)))
+                died_under = died_under or batch
+        self._replace(actor, error)
+        return events
 
     def _stream_event(self, stream: _Stream) -> Event:
         try:
@@ -325,6 +357,17 @@ class ClusterRunner:
             return PageFailed(stream.task, made.page, made.failure)
         self._pixels[made.page.key] = next(stream.generator)
         return PageRendered(stream.task, made)
+
+
+def _must_answer(address: str) -> None:
+    """Refuse an address where nothing listens at once; Ray itself would try for five minutes."""
+    host, _, port = address.rpartition(":")
+    if address == "auto":
+        return
+    if not host or not port.isdigit():
+        raise ValueError("the address must be 'auto' or HOST:PORT of the head node")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S):
+        pass
 
 
 def _first_line(error: Exception) -> str:

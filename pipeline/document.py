@@ -55,13 +55,19 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"MM\x00+", "image/tiff"),
     (0, b"GIF87a", "image/gif"),
     (0, b"GIF89a", "image/gif"),
-    (8, b"WEBP", "image/webp"),
-    (0, b"BM", "image/bmp"),
 )
 """Signatures as the formats' specifications give them: offset, bytes, media type."""
 
+_PNM_GAP = rb"(?:\s|#[^\r\n]*[\r\n])+"
+_HEADERS = (
+    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "image/webp"),
+    (re.compile(rb"BM.{12}[\x0C\x10\x28\x34\x38\x40\x6C\x7C]\0\0\0", re.DOTALL), "image/bmp"),
+    (re.compile(rb"P[1-6]" + _PNM_GAP + rb"\d+" + _PNM_GAP + rb"\d+\s"), "image/x-portable-anymap"),
+)
+"""Types whose signature alone is a word that a text may begin with ("BMW", "P1 is urgent"): more is asked of them.
+For BMP that is the size of the second header, one of eight; for PNM a width and a height."""
+
 _PDF_HEADER = re.compile(rb"%PDF-\d")
-_PNM_HEADER = re.compile(rb"P[1-7][\s#]")
 _WRAPPED = (b"\x00\x05\x16\x00", b"\x00\x05\x16\x07")  # AppleSingle, AppleDouble
 
 MULTI_FRAME_TYPES = frozenset({"image/tiff", "image/gif", "image/webp"})
@@ -72,7 +78,7 @@ MUPDF_TYPES = frozenset({"application/pdf", "application/oxps"})
 DOCUMENT_SUFFIXES = frozenset(
     {
         *(".pdf", ".xps", ".oxps", ".png", ".jpg", ".jpeg", ".jpe", ".jp2", ".j2k", ".j2c", ".jpx", ".jpf"),
-        *(".tif", ".tiff", ".webp", ".gif", ".bmp", ".dib", ".pnm", ".pbm", ".pgm", ".ppm", ".pam"),
+        *(".tif", ".tiff", ".webp", ".gif", ".bmp", ".dib", ".pnm", ".pbm", ".pgm", ".ppm"),
     }
 )
 """Endings of names that claim to be a document. They never decide what a file is, only whether a file
@@ -90,8 +96,9 @@ def media_type_of(head: bytes) -> str | None:
     for offset, signature, media_type in _MAGIC:
         if head.startswith(signature, offset):
             return media_type
-    if _PNM_HEADER.match(head):
-        return "image/x-portable-anymap"
+    for header, media_type in _HEADERS:
+        if header.match(head):
+            return media_type
     if _PDF_HEADER.search(head[:1024]):
         return "application/pdf"
     return None

@@ -20,6 +20,7 @@ from pipeline.stats import Totals, of_batch, of_result
 from pipeline.task import (
     BatchCrashed,
     BatchEnded,
+    BatchReturned,
     Event,
     FinishedDocument,
     PageFailed,
@@ -78,7 +79,7 @@ class Flow:
     _running: dict[int, int] = field(default_factory=dict)
     _batch_retries: deque[Batch] = field(default_factory=deque)
     _in_flight: dict[str, Batch] = field(default_factory=dict)
-    _crashes_alone: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _crashes_alone: Counter[tuple[Stage, str, int]] = field(default_factory=Counter)
     _bytes_waiting: int = 0
     _num_tasks: int = 0
     _exhausted: bool = False
@@ -166,6 +167,8 @@ class Flow:
                 self._on_batch(batch, outcome)
             case BatchCrashed(batch, crash):
                 self._on_batch_crash(batch, crash)
+            case BatchReturned(batch):
+                self._batch_retries.append(self._in_flight.pop(batch.batch_id))
             case PixelsLost(batch):
                 self._on_pixels_lost(batch)
 
@@ -246,16 +249,16 @@ class Flow:
         if not left:
             return
         reason = crash or "the task ended before all was told"
-        if len(items) == 1 and self._is_the_cause(_key(left[0])):
+        if len(items) == 1 and self._is_the_cause(Stage.RASTERIZE, _key(left[0])):
             self._give_up(left[0], reason)
             return
         self._retries.append(left[:1])
         if left[1:]:
             self._retries.append(left[1:])
 
-    def _is_the_cause(self, key: tuple[str, int]) -> bool:
-        self._crashes_alone[key] += 1
-        return self._crashes_alone[key] >= MAX_CRASHES_ALONE
+    def _is_the_cause(self, stage: Stage, key: tuple[str, int]) -> bool:
+        self._crashes_alone[stage, *key] += 1
+        return self._crashes_alone[stage, *key] >= MAX_CRASHES_ALONE
 
     def _give_up(self, item: Source | Piece, reason: str) -> None:
         stage = Stage.DISCOVER if isinstance(item, Source) else Stage.RASTERIZE
@@ -297,7 +300,7 @@ class Flow:
             self._batch_retries.extend(batch.halves())
             return
         sized = batch.pages[0]
-        if not self._is_the_cause(sized.page.key):
+        if not self._is_the_cause(Stage.RECOGNIZE, sized.page.key):
             self._batch_retries.append(replace(batch, attempt=batch.attempt + 1))
             return
         self._bytes_waiting -= sized.num_bytes

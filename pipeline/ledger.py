@@ -34,12 +34,14 @@ class Ledger:
         return ledger
 
     def add(self, uri: str, document_id: str, page_index: int | None, status: str) -> None:
-        """Note one row; `page_index` is None for a document that could not be opened."""
+        """Note one row; `page_index` is None for a document that could not be opened. A later row of a page counts."""
         if page_index is None:
             self._unopened[uri, document_id] = status
         else:
-            by_status = self._pages.setdefault((uri, document_id), {})
-            by_status[status] = by_status.get(status, 0) | 1 << page_index
+            by_status, bit = self._pages.setdefault((uri, document_id), {}), 1 << page_index
+            for other in [other for other, bits in by_status.items() if bits & bit]:
+                by_status[other] ^= bit
+            by_status[status] = by_status.get(status, 0) | bit
 
     def status_unopened(self, document: Document) -> str | None:
         """The status of the row that says that this document, as it is now, could not be opened, if there is one."""
@@ -47,7 +49,10 @@ class Ledger:
 
     def statuses(self, document: Document) -> dict[str, int]:
         """How many pages of this document have a row, by status."""
-        return {status: bits.bit_count() for status, bits in self._by_status(document).items()}
+        pages = (1 << (document.page_count or 0)) - 1
+        return {
+            status: (bits & pages).bit_count() for status, bits in self._by_status(document).items() if bits & pages
+        }
 
     def remaining(self, document: Document, chunk: int) -> Iterator[range]:
         """Runs of pages without a row, zero-based, in order, none longer than `chunk`."""

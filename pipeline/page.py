@@ -102,17 +102,20 @@ class RasterRule:
 
     def scale_of_points(self, width_pt: float, height_pt: float) -> float:
         """Pixels per point for a vector page of this size (1 point is 1/72 inch)."""
-        return _capped(self.dpi / 72, width_pt, height_pt, self.max_pixels)
+        return self._capped(self.dpi / 72, width_pt, height_pt)
 
     def scale_of_pixels(self, width_px: float, height_px: float, dpi: float | None) -> float:
         """Factor for an image of this size: never above 1, and 1 where its dpi is unknown and it fits."""
         scale = min(1.0, self.dpi / dpi) if dpi else 1.0
-        return _capped(scale, width_px, height_px, self.max_pixels)
+        return self._capped(scale, width_px, height_px)
 
     def side(self, exact_px: float) -> int:
         """A side in whole pixels, a multiple of `side_multiple_px`, at least one of them."""
         return max(1, round(exact_px / self.side_multiple_px)) * self.side_multiple_px
 
-
-def _capped(scale: float, width: float, height: float, max_pixels: int) -> float:
-    return min(scale, math.sqrt(max_pixels / max(width * height, 1e-9)))
+    def _capped(self, scale: float, width: float, height: float) -> float:
+        short, long = sorted((max(width, 1e-9), max(height, 1e-9)))
+        scale = min(scale, math.sqrt(self.max_pixels / (short * long)))
+        if short * scale >= self.side_multiple_px:
+            return scale
+        return min(scale, self.max_pixels / (long * self.side_multiple_px))  # the short side will be lifted to one unit

@@ -93,10 +93,17 @@ class BatchEnded:
 
 @dataclass(frozen=True, slots=True)
 class BatchCrashed:
-    """The engine's process died under a batch."""
+    """The engine's process died while it read a batch."""
 
     batch: Batch
     crash: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReturned:
+    """A batch was given back unread, its pixels still there: the engine's process died under one before it."""
+
+    batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ class PixelsLost:
     batch: Batch
 
 
-Event = ProbeEnded | PageRendered | PageFailed | TaskEnded | BatchEnded | BatchCrashed | PixelsLost
+Event = ProbeEnded | PageRendered | PageFailed | TaskEnded | BatchEnded | BatchCrashed | BatchReturned | PixelsLost
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,138 @@
+"""The cluster gives the same rows as this process alone, whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.run import RunReport, run
+from pipeline.config import JobConfig
+from tests import documents
+
+COLUMNS = ["uri", "page_index", "page_count", "status", "error_code", "text", "width_px", "length", "document_id"]
+
+
+def rows(out: Path) -> list[tuple[Any, ...]]:
+    """What was committed, order aside."""
+    found = []
+    for part in sorted(out.glob("pages/*/*.parquet")):
+        found += [tuple(row[c] for c in COLUMNS) for row in pq.ParquetFile(part).read(columns=COLUMNS).to_pylist()]
+    return sorted(found, key=repr)
+
+
+def job(inputs: Path, out: Path, address: str, *engine_options: str, **options: Any) -> JobConfig:
+    """A job with the fake engine; without an address it runs in this process."""
+    where = {"runner": "ray", "ray_address": address} if address else {"runner": "local"}
+    settings: dict[str, Any] = {"engine": "fake", "engine_options": engine_options, "progress": "none"}
+    return JobConfig(inputs=(str(inputs),), out=str(out), **settings, **where, **options)
+
+
+def processes_named(name: str) -> list[int]:
+    """Process ids of Ray workers that do this at the moment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if command.startswith(f"ray::{name}".encode()):
+                found.append(int(entry.name))
+    return found
+
+
+def kill_soon(name: str, times: int) -> threading.Thread:
+    """Kill a worker of this name as soon as there is one, again and again."""
+
+    def hunt() -> None:
+        killed: set[int] = set()
+        give_up = time.monotonic() + 60
+        while len(killed) < times and time.monotonic() < give_up:
+            for pid in set(processes_named(name)) - killed:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+                break
+            time.sleep(0.5)
+
+    thread = threading.Thread(target=hunt, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return documents.strangers_folder(tmp_path / "in")
+
+
+@pytest.fixture
+def expected(folder: Path, tmp_path: Path) -> list[tuple[Any, ...]]:
+    run(job(folder, tmp_path / "local", ""))
+    return rows(tmp_path / "local")
+
+
+def test_the_cluster_gives_the_same_rows_as_local(
+    folder: Path, expected: list[tuple[Any, ...]], tmp_path: Path, ray_address: str
+) -> None:
+    report = run(job(folder, tmp_path / "ray", ray_address))
+    assert rows(tmp_path / "ray") == expected
+    assert len(expected) == documents.ROWS_OF_STRANGERS_FOLDER
+    assert report.exit_code == 1
+    again = run(job(folder, tmp_path / "ray", ray_address))
+    assert (again.totals.pages, again.totals.documents, again.exit_code) == (0, 0, 1)
+    assert rows(tmp_path / "ray") == expected
+
+
+def test_a_page_that_kills_its_engine_fails_alone(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "ten.pdf", 10)
+    report = run(job(tmp_path / "in", tmp_path / "out", ray_address, "die_pages=6"))
+    found = {row[1]: (row[3], row[4]) for row in rows(tmp_path / "out")}
+    assert found == {i: ("failed", "engine_crashed") if i == 6 else ("ok", None) for i in range(10)}
+    assert report.totals.failures_by_code == {"engine_crashed": 1}
+
+
+def test_an_engine_that_raises_or_forgets_a_page_costs_that_page(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "ten.pdf", 10)
+    run(job(tmp_path / "in", tmp_path / "out", ray_address, "fail_pages=2", "drop_pages=9"))
+    bad = {row[1]: row[4] for row in rows(tmp_path / "out") if row[3] == "failed"}
+    assert bad == {2: "engine_error", 9: "engine_contract"}
+
+
+@pytest.mark.parametrize("victim", ["_EngineActor", "_render"])
+def test_killed_processes_lose_no_page(victim: str, tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    for name in "abc":
+        documents.pdf(tmp_path / "in" / f"{name}.pdf", 40, width_pt=600, height_pt=800)
+    options = ("delay_s=0.03", "dpi=150")
+    run(job(tmp_path / "in", tmp_path / "local", "", "dpi=150"))
+    hunter = kill_soon(victim, times=2)
+    # A small budget keeps the rasterizers at work for the whole run.
+    report = run(job(tmp_path / "in", tmp_path / "ray", ray_address, *options, raster_memory_mb=64, actors=1))
+    hunter.join()
+    assert report.exit_code == 0
+    assert rows(tmp_path / "ray") == rows(tmp_path / "local")
+
+
+def test_an_engine_that_cannot_load_ends_the_run_and_says_why(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "one.pdf", 1)
+    report: RunReport = run(job(tmp_path / "in", tmp_path / "out", ray_address, "unusable=true"))
+    assert (report.exit_code, report.outcome) == (3, "unfinished")
+    assert report.problem == "engine fake cannot be loaded: the fake engine was told not to load"
+    assert rows(tmp_path / "out") == []
+
+
+def test_a_cluster_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+    from pipeline.errors import ClusterError
+
+    documents.pdf(tmp_path / "one.pdf", 1)
+    with pytest.raises(ClusterError, match=r"^cannot join Ray at 127\.0\.0\.1:1: [^\n]+$"):
+        run(job(tmp_path / "one.pdf", tmp_path / "out", "127.0.0.1:1"))
