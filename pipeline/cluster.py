@@ -1,8 +1,9 @@
 """Cluster: the flow on Ray; the only ray import. Placement, back-pressure, and what to do when processes die.
 
-Rasterizing tasks are streaming generators: for each page a small description and then the pixels. The driver
-fetches descriptions only; pixels stay in the object store until an engine actor maps them. Ray retries nothing
-by itself (`max_retries=0`, `max_restarts=0`): `pipeline.flow` decides what is run again, and how narrowly.
+Rasterizing tasks are streaming generators: for each block of pages a small description and then the pixels.
+The driver fetches descriptions only; pixels stay in the object store until an engine actor maps them. Ray
+retries nothing by itself (`max_retries=0`, `max_restarts=0`): `pipeline.flow` decides what is run again, and
+how narrowly.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from ray.exceptions import ObjectLostError, RayActorError, RayError, RayTaskErro
 
 import pipeline
 from pipeline.batch import Batch
+from pipeline.block import blocks
 from pipeline.document import Source
 from pipeline.engines.engine import Engine, Needs
 from pipeline.errors import ClusterError, EngineLostError
 from pipeline.page import Page, Raster, RasterRule, SizedPage
-from pipeline.result import BatchOutcome, one_line
+from pipeline.result import BatchOutcome, Unrendered, one_line
 from pipeline.step import Place, step
 from pipeline.task import (
     BatchCrashed,
@@ -49,7 +51,7 @@ from pipeline.task import (
 )
 
 _BUFFERED_OBJECTS = 4
-"""Objects that a rasterizer may have made and the driver not taken: two pages."""
+"""Objects that a rasterizer may have made and the driver not taken: two blocks of pages."""
 
 _IN_FLIGHT = 2
 """Batches given to an actor: one that it reads and one whose pixels travel meanwhile."""
@@ -113,13 +115,11 @@ def _probe(sources: Sequence[Source]) -> Iterator[Any]:
 def _render(pieces: Sequence[Piece], rule: RasterRule) -> Iterator[Any]:
     from pipeline.raster import render_pages
 
-    for piece in pieces:
-        for made in render_pages(piece.document, piece.first, piece.stop, rule):
-            if isinstance(made, Raster):
-                yield made.sized
-                yield made.pixels
-            else:
-                yield made
+    rendered = (made for p in pieces for made in render_pages(p.document, p.first, p.stop, rule))
+    for block in blocks(rendered):
+        yield block.told
+        if block.pixels:
+            yield block.pixels
 
 
 @ray.remote(max_restarts=0, max_task_retries=0)
@@ -133,8 +133,12 @@ class _EngineActor:
         device = ",".join(f"cuda:{gpu}" for gpu in gpus) or "cpu"
         self._place = Place(Place.here().node, device, context.get_actor_id() or "")
 
-    def recognize(self, batch: Batch, submitted_at: datetime, *pixels: Any) -> BatchOutcome:
-        rasters = [Raster(sized, array) for sized, array in zip(batch.pages, pixels, strict=True)]
+    def recognize(
+        self, batch: Batch, submitted_at: datetime, places: Sequence[tuple[int, int]], *blocks: Any
+    ) -> BatchOutcome:
+        """Read a batch; `places` says for each page in which block its pixels are, and where in it."""
+        found = zip(batch.pages, places, strict=True)
+        rasters = [Raster(sized, blocks[block][position]) for sized, (block, position) in found]
         return step(self._engine, batch, rasters, place=self._place, submitted_at=submitted_at)
 
 
@@ -150,7 +154,7 @@ class ClusterRunner:
     _actors: list[_Actor] = field(default_factory=list)
     _streams: dict[Any, _Stream] = field(default_factory=dict)
     _batches: dict[Any, tuple[_Actor, Batch]] = field(default_factory=dict)
-    _pixels: dict[tuple[str, int], Any] = field(default_factory=dict)
+    _pixels: dict[tuple[str, int], tuple[Any, int]] = field(default_factory=dict)
     _num_rasterizers: int = 0
     _deaths_in_a_row: int = 0
     _has_loaded: bool = False
@@ -196,8 +200,10 @@ class ClusterRunner:
         if actor is None:
             raise RuntimeError("start_batch needs a free engine: ask has_free_engine first")
         pixels = [self._pixels[sized.page.key] for sized in batch.pages]
+        numbers = {block: number for number, block in enumerate(dict.fromkeys(block for block, _ in pixels))}
+        places = [(numbers[block], position) for block, position in pixels]
         actor.batches += 1
-        reference = actor.handle.recognize.remote(batch, datetime.now(UTC), *pixels)
+        reference = actor.handle.recognize.remote(batch, datetime.now(UTC), places, *numbers)
         self._batches[reference] = (actor, batch)
 
     def wait(self, *, take_pages: bool) -> list[Event]:
@@ -215,7 +221,7 @@ class ClusterRunner:
             if item in self._batches:
                 events += self._batch_events(item)
             elif item in self._streams:
-                events.append(self._stream_event(self._streams[item]))
+                events += self._stream_events(self._streams[item])
             else:
                 self._take_loaded(item)
         return events
@@ -342,21 +348,29 @@ class ClusterRunner:
         self._replace(actor, error)
         return events
 
-    def _stream_event(self, stream: _Stream) -> Event:
+    def _stream_events(self, stream: _Stream) -> list[Event]:
+        """What a task has told: that it is over, one source, or a block of pages."""
         try:
             made = ray.get(next(stream.generator))
         except StopIteration:
             del self._streams[stream.generator]
-            return TaskEnded(stream.task)
+            return [TaskEnded(stream.task)]
         except RayError as error:
             del self._streams[stream.generator]
-            return TaskEnded(stream.task, crash=_first_line(error))
+            return [TaskEnded(stream.task, crash=_first_line(error))]
         if isinstance(stream.task, ProbeTask):
-            return ProbeEnded(stream.task, made)
-        if not isinstance(made, SizedPage):
-            return PageFailed(stream.task, made.page, made.failure)
-        self._pixels[made.page.key] = next(stream.generator)
-        return PageRendered(stream.task, made)
+            return [ProbeEnded(stream.task, made)]
+        sized = [item for item in made if isinstance(item, SizedPage)]
+        if sized:
+            block = next(stream.generator)
+            self._pixels.update({item.page.key: (block, position) for position, item in enumerate(sized)})
+        return [_page_event(stream.task, item) for item in made]
+
+
+def _page_event(task: RenderTask, item: SizedPage | Unrendered) -> Event:
+    if isinstance(item, SizedPage):
+        return PageRendered(task, item)
+    return PageFailed(task, item.page, item.failure)
 
 
 def _must_answer(address: str) -> None:

@@ -252,9 +252,10 @@ class Flow:
         if len(items) == 1 and self._is_the_cause(Stage.RASTERIZE, _key(left[0])):
             self._give_up(left[0], reason)
             return
-        self._retries.append(left[:1])
-        if left[1:]:
-            self._retries.append(left[1:])
+        middle = (len(left) + 1) // 2
+        self._retries.append(left[:middle])
+        if left[middle:]:
+            self._retries.append(left[middle:])
 
     def _is_the_cause(self, stage: Stage, key: tuple[str, int]) -> bool:
         self._crashes_alone[stage, *key] += 1

@@ -140,7 +140,9 @@ def clean(text: str) -> str:
     """Text as a UTF-8 column can hold it and SQL can search it: lone surrogates become U+FFFD, NULs go."""
     if "\0" in text:
         text = text.replace("\0", "")
-    return text.encode("utf-8", "replace").decode() if not text.isascii() and _has_surrogate(text) else text
+    if text.isascii() or not _has_surrogate(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def page_row(keys: RunKeys, result: PageResult) -> Row:
@@ -264,14 +266,21 @@ def read_columns(store: Store, table: str, columns: Sequence[str]) -> Iterator[I
     """The named columns of a whole table, part by part, as tuples; nothing else of the parts is decoded."""
     for key in store.keys(table):
         if key.endswith(".parquet"):
-            part = pq.read_table(pa.BufferReader(store.get(key)), columns=list(columns))
+            part = _open(store, key).read(columns=list(columns), use_threads=False)
             yield zip(*(part.column(name).to_pylist() for name in columns), strict=True)
 
 
 def first_rows(store: Store, key: str, columns: Sequence[str]) -> list[Row]:
     """The rows of the first row group of one part, with the named columns."""
-    part = pq.ParquetFile(pa.BufferReader(store.get(key)))
-    return list(part.read_row_group(0, columns=list(columns)).to_pylist())
+    return list(_open(store, key).read_row_group(0, columns=list(columns), use_threads=False).to_pylist())
+
+
+def _open(store: Store, key: str) -> pq.ParquetFile:
+    """One part, to be read in this thread alone.
+
+    Arrow's pools let go of a file's bytes late; one that does so while the interpreter ends aborts the process.
+    """
+    return pq.ParquetFile(pa.BufferReader(store.get(key)), pre_buffer=False)
 
 
 def _line_row(line: Any) -> Row:

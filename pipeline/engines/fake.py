@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -25,12 +25,12 @@ class FakeOptions:
     """
 
     read: bool = True
-    delay_s: float = 0.0
+    delay_s: float = field(default=0.0, metadata={"alters_text": False})
     fail_pages: tuple[int, ...] = ()
     die_pages: tuple[int, ...] = ()
     drop_pages: tuple[int, ...] = ()
-    unusable: bool = False
-    batch_size: int = 8
+    unusable: bool = field(default=False, metadata={"alters_text": False})
+    batch_size: int = field(default=8, metadata={"alters_text": False})
     dpi: float = 72.0
     visual_tokens: bool = False
 
