@@ -10,6 +10,7 @@ from jobs.run import RunReport
 from pipeline.document import path_of_uri
 from pipeline.errors import StorageError
 from pipeline.parquet import Row, first_rows, part_key
+from pipeline.result import one_line
 from pipeline.store import Store
 
 _MAX_DOCUMENTS = 12
@@ -73,7 +74,7 @@ def _said(row: Row) -> str:
 
 
 def _name(uri: str) -> str:
-    name = os.path.basename(path_of_uri(uri)).encode(errors="replace").decode()
+    name = one_line(os.path.basename(path_of_uri(uri)).encode(errors="replace").decode())
     return name if len(name) <= 40 else name[:18] + "..." + name[-19:]
 
 

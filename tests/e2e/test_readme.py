@@ -1,0 +1,99 @@
+"""What the README shows works: its commands, its SQL and its Python are taken from it and run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from pipeline.config import from_mapping
+from pipeline.errors import ErrorCode
+from pipeline.parquet import SCHEMAS
+from pipeline.result import Status
+from tests import documents
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAIN = "import sys; from jobs.cli import main; main(sys.argv[1:])"
+QUICK = ("--engine", "fake", "--runner", "local", "--progress", "none")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def pagemill(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {MAIN}", *arguments]
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the inputs that the README's commands name, and a finished run in out/."""
+    place = tmp_path_factory.mktemp("readme")
+    (place / "scans").mkdir()
+    (place / "old" / "1998").mkdir(parents=True)
+    documents.pdf(place / "scans" / "a.pdf", 2)
+    (place / "scans" / "broken.pdf").write_bytes(b"%PDF-1.7 cut")
+    documents.tiff(place / "old" / "1998" / "b.tif", 2)
+    documents.pdf(place / "letter.pdf", 1)
+    documents.png(place / "c.png", "a picture")
+    (place / "list.txt").write_text("c.png\n")
+    done = pagemill("run", "scans/", "letter.pdf", "out", *QUICK, cwd=place)
+    assert done.returncode == 1, done.stderr
+    return place
+
+
+def commands() -> list[str]:
+    lines = [line.partition("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    shown = [line for line in lines if line.startswith("pagemill ")]
+    return [line for line in shown if "--ray-address" not in line and "--install-completion" not in line]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_command_of_the_readme_runs(line: str, place: Path) -> None:
+    words = [word.replace("INPUT...", "letter.pdf").replace("OUT", "other") for word in shlex.split(line)[1:]]
+    if words[0] == "run" and "--help" not in words:
+        words += QUICK
+    done = pagemill(*words, cwd=place)
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("sql", [s for block in blocks("sql") for s in block.split(";") if s.strip()])
+def test_a_query_of_the_readme_runs(sql: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    assert duckdb.sql(sql).columns
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_the_python_of_the_readme_runs(code: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert len(names["texts"]) >= 2  # type: ignore[arg-type]
+    assert len(names["same"]) >= 4  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_the_job_file_of_the_readme_is_valid(text: str) -> None:
+    assert from_mapping(tomllib.loads(text))["commit_seconds"] == 300.0
+
+
+def test_every_column_code_and_status_is_explained() -> None:
+    missing = [c for c in SCHEMAS["pages"].names if f"`{c}`" not in README]
+    missing += [c for c in ErrorCode if f"`{c}`" not in README]
+    missing += [s for s in Status if f"`{s}`" not in README]
+    assert not missing
+
+
+def test_every_link_into_the_repository_leads_somewhere() -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    assert targets
+    assert not [target for target in targets if not (ROOT / target).exists()]
