@@ -6,6 +6,7 @@ DuckDB, Polars, pandas, Spark and Arrow all agree about it. ``run_id`` is in the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,12 +17,14 @@ import pyarrow.parquet as pq
 
 from pipeline.document import Document
 from pipeline.engines.engine import Identity
-from pipeline.result import BatchReport, PageResult, Status
+from pipeline.errors import StorageError
+from pipeline.result import BatchReport, PageResult, Status, one_line
 from pipeline.store import Store
 
 ROW_GROUP_BYTES = 32 << 20
 """Aim for row groups of this size before compression: large enough to scan fast, small enough to skip."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TIME = pa.timestamp("us", tz="UTC")
 _LINE = pa.struct([("text", pa.large_string()), ("bbox", pa.list_(pa.float32())), ("score", pa.float32())])
 
@@ -138,11 +141,8 @@ class RunKeys:
 
 def clean(text: str) -> str:
     """Text as a UTF-8 column can hold it and SQL can search it: lone surrogates become U+FFFD, NULs go."""
-    if "\0" in text:
-        text = text.replace("\0", "")
-    if text.isascii() or not _has_surrogate(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = text.replace("\0", "")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _SURROGATE.search(text) else text
 
 
 def page_row(keys: RunKeys, result: PageResult) -> Row:
@@ -263,29 +263,39 @@ def part_key(table: str, keys: RunKeys, number: int) -> str:
 
 
 def read_columns(store: Store, table: str, columns: Sequence[str]) -> Iterator[Iterable[tuple[Any, ...]]]:
-    """The named columns of a whole table, part by part, as tuples; nothing else of the parts is decoded."""
+    """The named columns of a whole table, part by part, as tuples; nothing else of the parts is decoded.
+
+    Raises:
+        StorageError: a part cannot be read, or is none of ours.
+    """
     for key in store.keys(table):
         if key.endswith(".parquet"):
-            part = _open(store, key).read(columns=list(columns), use_threads=False)
+            part = _read(store, key, columns)
             yield zip(*(part.column(name).to_pylist() for name in columns), strict=True)
 
 
 def first_rows(store: Store, key: str, columns: Sequence[str]) -> list[Row]:
-    """The rows of the first row group of one part, with the named columns."""
-    return list(_open(store, key).read_row_group(0, columns=list(columns), use_threads=False).to_pylist())
+    """The rows of the first row group of one part, with the named columns.
+
+    Raises:
+        StorageError: the part cannot be read.
+    """
+    return list(_read(store, key, columns, max_groups=1).to_pylist())
 
 
-def _open(store: Store, key: str) -> pq.ParquetFile:
-    """One part, to be read in this thread alone.
+def _read(store: Store, key: str, columns: Sequence[str], max_groups: int | None = None) -> Any:
+    """Columns of one part, read in this thread alone.
 
     Arrow's pools let go of a file's bytes late; one that does so while the interpreter ends aborts the process.
     """
-    return pq.ParquetFile(pa.BufferReader(store.get(key)), pre_buffer=False)
+    data = store.get(key)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        groups = list(range(file.num_row_groups))[:max_groups]
+        return file.read_row_groups(groups, columns=list(columns), use_threads=False).select(list(columns))
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise StorageError(f"{key} is damaged, or no part of this table: {one_line(str(error))}") from error
 
 
 def _line_row(line: Any) -> Row:
     return {"text": clean(line.text), "bbox": line.bbox, "score": line.score}
-
-
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -25,25 +25,28 @@ class Discovery:
 
     Folders are walked without following links to folders; names starting with a dot, unfinished downloads
     and the litter of desktop systems are left out, as is the output folder. A file named on its own is always
-    taken. Nothing is opened, and nothing is remembered of what a folder held.
+    taken. No document is opened, and nothing is remembered of what a folder held.
     """
 
     inputs: Sequence[str]
     exclude: Sequence[str] = ()
     out: str = ""
     num_ignored: int = 0
+    _named: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
     _walked: list[str] = field(default_factory=list)
+    _lists: dict[str, list[str]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Look at the inputs as they were named, before anything is started.
 
         Raises:
-            InputError: one does not exist or matches nothing.
+            InputError: one does not exist or matches nothing, or a pattern to leave out makes no sense.
         """
+        _spec(self.exclude, "--exclude")
         for given in self.inputs:
             if given.startswith("@"):
-                _lines(given[1:])
+                self._listed(given[1:])
             elif _is_remote(given):
                 raise InputError(f"{given}: only local files and folders can be read")
             elif not os.path.lexists(_local(given)) and next(_matches(_local(given)), None) is None:
@@ -51,20 +54,31 @@ class Discovery:
 
     def sources(self) -> Iterator[Source]:
         """Every source once, input by input, a folder's entries in the order of their bytes."""
+        self._named.update(path for given in self.inputs for path in self._paths_named(given))
         for given in self.inputs:
-            if given.startswith("@"):
-                for line in _lines(given[1:]):
-                    yield from self._of_path(os.path.abspath(_local(line)))
-            elif os.path.lexists(_local(given)):
-                yield from self._of_path(os.path.abspath(_local(given)))
-            else:
+            for path in self._paths_named(given):
+                yield from self._of_path(path)
+            if not given.startswith("@") and not os.path.lexists(_local(given)):
                 for match in _matches(_local(given)):
                     yield from self._of_path(os.path.abspath(match))
 
+    def _paths_named(self, given: str) -> list[str]:
+        """What an input names without a pattern, as absolute paths."""
+        if given.startswith("@"):
+            return self._listed(given[1:])
+        return [os.path.abspath(_local(given))] if os.path.lexists(_local(given)) else []
+
+    def _listed(self, path: str) -> list[str]:
+        """The absolute paths in a list file, which is read once only: it may be a pipe."""
+        if path not in self._lists:
+            self._lists[path] = [os.path.abspath(_local(line)) for line in _lines(path)]
+        return self._lists[path]
+
     def _of_path(self, path: str) -> Iterator[Source]:
-        if any(path == root or path.startswith(root + os.sep) for root in self._walked):
+        is_folder = os.path.isdir(path)
+        if (is_folder or path not in self._named) and any(_is_within(path, root) for root in self._walked):
             return
-        if os.path.isdir(path):
+        if is_folder:
             yield from self._of_folder(path)
             self._walked.append(path)
         elif path not in self._seen:
@@ -82,7 +96,7 @@ class Discovery:
                 entries, found = self._list(entry.path, entry.rules)
                 yield from found
                 stack.append(entries)
-            elif entry.path not in self._seen:
+            elif entry.path not in self._named and entry.path not in self._seen:
                 yield Source(uri_of_path(entry.path))
 
     def _list(self, folder: str, rules: _Rules) -> tuple[Iterator[_Entry], list[Source]]:
@@ -90,10 +104,11 @@ class Discovery:
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
-        except OSError as error:
-            detail = f"the folder cannot be listed: {error.strerror}"
+            rules = rules.within(folder, [entry.name for entry in entries])
+        except (OSError, InputError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            detail = f"the folder cannot be listed: {reason}"
             return iter(()), [Source(uri_of_path(folder), ErrorCode.UNREADABLE, detail)]
-        rules = rules.within(folder, [entry.name for entry in entries])
         kept: list[_Entry] = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -117,9 +132,13 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """Ignore patterns in force in a folder: each with the folder that they are relative to."""
+    """Ignore patterns in force in a folder, strongest first, each with the folder that they are relative to.
 
-    specs: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
+    As in git, what the command line says is stronger than any file, and a file than those in folders above it.
+    """
+
+    asked: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
+    filed: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
 
     @classmethod
     def of_patterns(cls, root: str, patterns: Sequence[str]) -> _Rules:
@@ -131,12 +150,16 @@ class _Rules:
         path = os.path.join(folder, IGNORE_FILE)
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                return _Rules((*self.specs, (folder, _spec(file.read().splitlines(), path))))
+                return _Rules(self.asked, ((folder, _spec(file.read().splitlines(), path)), *self.filed))
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from error
 
     def match(self, path: str) -> bool:
-        return any(spec.match_file(path[len(base) :].lstrip("/")) for base, spec in self.specs)
+        for base, spec in (*self.asked, *self.filed):
+            verdict = spec.check_file(path[len(base) :].lstrip("/")).include
+            if verdict is not None:
+                return verdict
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +189,10 @@ def _lines(path: str) -> list[str]:
     except OSError as error:
         raise InputError(f"list file {path}: {error.strerror}") from error
     return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _matches(pattern: str) -> Iterator[str]:

@@ -172,6 +172,8 @@ def _stat(path: str) -> os.stat_result:
         return os.stat(path)
     except OSError as error:
         raise _fault_of(error) from error
+    except ValueError as error:  # a NUL in a name out of a list file
+        raise PageFault(ErrorCode.NOT_FOUND, "no such file") from error
 
 
 def _read(path: str, hash_content: bool) -> tuple[str | None, bytes]:

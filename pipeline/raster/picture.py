@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,14 +65,15 @@ class PictureReader:
     """One opened image file; its frames are the pages, or the first picture is."""
 
     def __init__(self, path: str, media_type: str) -> None:
+        self._file = _open(path)
         with warnings.catch_warnings(record=True):
             warnings.simplefilter("always")
             try:
-                self._image = Image.open(path, formats=_FORMATS[media_type])
+                self._image = Image.open(self._file, formats=_FORMATS[media_type])
                 frames = getattr(self._image, "n_frames", 1) if media_type in MULTI_FRAME_TYPES else 1
             except Exception as error:
-                raise PageFault(ErrorCode.BROKEN_DOCUMENT, _complaint(error, path)) from error
-        self._path = path
+                self._file.close()
+                raise PageFault(ErrorCode.BROKEN_DOCUMENT, _complaint(error, self._file)) from error
         self.page_count = int(frames)
 
     def size(self, page: Page, rule: RasterRule) -> SizedPage:
@@ -85,7 +86,7 @@ class PictureReader:
             except PageFault:
                 raise
             except Exception as error:
-                raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error, self._path)) from error
+                raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error, self._file)) from error
 
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
         """Decode one frame, turn it upright, flatten it to 8 bits on white and scale it."""
@@ -98,7 +99,7 @@ class PictureReader:
             except PageFault:
                 raise
             except Exception as error:
-                raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error, self._path)) from error
+                raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error, self._file)) from error
         warning = one_line("; ".join(str(c.message) for c in complaints)) or None
         channels = 1 if pixels.ndim == 2 else 3
         return _sized(page, sized, rule, channels, warning), pixels
@@ -106,6 +107,7 @@ class PictureReader:
     def close(self) -> None:
         """Close the file."""
         self._image.close()
+        self._file.close()
 
     def _decode(self, page: Page, rule: RasterRule) -> tuple[_Frame, NDArray[Any]]:
         image = self._image
@@ -121,6 +123,18 @@ class PictureReader:
         return frame, np.asarray(upright)
 
 
+def _open(path: str) -> BinaryIO:
+    """Open the file for Pillow, which given a name would map it.
+
+    A mapped file that is cut short meanwhile kills the process, and a mapped TIFF that has to be turned by a
+    quarter comes out garbled (Pillow 13.0).
+    """
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise PageFault(ErrorCode.UNREADABLE, error.strerror or str(error)) from error
+
+
 def _frame_of(image: Image.Image) -> _Frame:
     width_px, height_px = image.size
     if width_px < 1 or height_px < 1:
@@ -131,7 +145,9 @@ def _frame_of(image: Image.Image) -> _Frame:
     dpi_x, dpi_y = _dpi_of(image)
     orientation = image.getexif().get(0x0112, 1)
     if orientation in (5, 6, 7, 8):
-        width_px, height_px, dpi_x, dpi_y = height_px, width_px, dpi_y, dpi_x
+        dpi_x, dpi_y = dpi_y, dpi_x
+        if image.format != "TIFF":  # Pillow tells the size of a TIFF as it stands upright, of all others as stored
+            width_px, height_px = height_px, width_px
     return _Frame(width_px, height_px, dpi_x, dpi_y, _TURNS.get(orientation, 0))
 
 
@@ -205,6 +221,6 @@ def _keep_exif(made: Image.Image, original: Image.Image) -> Image.Image:
     return made
 
 
-def _complaint(error: Exception, path: str) -> str:
-    text = str(error).replace(f" {path!r}", "") or type(error).__name__
+def _complaint(error: Exception, file: BinaryIO) -> str:
+    text = str(error).replace(f" {file!r}", "") or type(error).__name__
     return one_line(text, 300)
