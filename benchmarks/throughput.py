@@ -1,6 +1,6 @@
 """The whole pipeline with an engine that does no work, against a bare two-process PyMuPDF loop.
 
-    python benchmarks/throughput.py [--pages 2000] [--rounds 3] [--json FILE]
+    python benchmarks/throughput.py [--pages 2000] [--rounds 3] [--kinds mix ...] [--json FILE]
 
 Both read the same pages at the same size (A4 at 200 dpi). The pipeline hashes the files, renders in Ray tasks,
 buckets, packs, hands pixels to actors and commits Parquet; the loop calls `page.get_pixmap(dpi=200)` in two
@@ -199,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     num_pages = -(-options.pages // PAGES_PER_DOCUMENT) * PAGES_PER_DOCUMENT
@@ -206,7 +207,7 @@ def main() -> None:
     print(f"{num_pages} pages of each kind, {options.rounds} rounds, {os.cpu_count()} cores")
     print(f"{'pages':<14}{'bare /s':>10}{'pipeline /s':>13}{'ratio':>8}{'min':>7}{'max':>7}{'driver MB':>16}")
     with tempfile.TemporaryDirectory(prefix="pagemill-bench-") as folder:
-        for kind in KINDS:
+        for kind in options.kinds:
             corpus = make_corpus(kind, num_pages, Path(folder))
             rounds = [
                 measure(corpus, num_pages, Path(folder), pipeline_first=bool(n % 2)) for n in range(options.rounds)
