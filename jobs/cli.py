@@ -42,9 +42,6 @@ def main(arguments: list[str] | None = None) -> None:
     except PagemillError as error:
         print(f"pagemill: error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("pagemill: stopped; what was committed stays", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
 
 
 def _version(value: bool) -> None:
@@ -139,8 +136,12 @@ def _run(
         raise ConfigurationError("name the input and the output: pagemill run INPUT... OUT")
     given = {"inputs": tuple(paths[:-1]), "out": paths[-1]} if paths else {}
     # Ray prints its own notes about dead workers to stdout, which is for results; rows and errors say the same.
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
-        report = run(_resolved({**given, **options}, config))
+    try:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+            report = run(_resolved({**given, **options}, config))
+    except KeyboardInterrupt:  # typer would end with the same code and say nothing
+        print("pagemill: stopped; what was committed stays", file=sys.stderr)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     if report.problem:
         print(f"pagemill: error: {report.problem}", file=sys.stderr)
         print("pagemill: what was committed stays; the same command goes on from there", file=sys.stderr)

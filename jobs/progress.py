@@ -29,11 +29,6 @@ class Progress:
         self._started = self._last_line = time.monotonic()
         self._previous: dict[int, Any] = {}
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether somebody asked to stop."""
-        return self._interrupted
-
     def __enter__(self) -> Progress:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._previous[number] = signal.signal(number, self._on_signal)
@@ -91,6 +86,8 @@ class Progress:
 
 
 def _stage(flow: Flow) -> str:
+    if flow.complete:
+        return "done"
     if flow.num_in_flight:
         return "reading"
     return "rasterizing" if flow.pages_known else "starting"

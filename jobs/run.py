@@ -137,7 +137,7 @@ class _Run:
             except UnfinishedError as error:
                 problem = str(error)
             seconds = time.monotonic() - started
-        outcome, exit_code = self._outcome(flow.totals, problem)
+        outcome, exit_code = self._outcome(flow, problem)
         report = RunReport(
             run_id=keys.run_id,
             out=self.store.location,
@@ -153,12 +153,12 @@ class _Run:
         self._commit_run(report)
         return report
 
-    def _outcome(self, totals: Totals, problem: str | None) -> tuple[str, int]:
+    def _outcome(self, flow: Flow, problem: str | None) -> tuple[str, int]:
         if problem is not None:
             return "unfinished", UnfinishedError.exit_code
-        if self.progress.interrupted:
+        if not flow.complete:
             return "interrupted", EXIT_INTERRUPTED
-        if totals.pages_failed + totals.pages_failed_before:
+        if flow.totals.pages_failed + flow.totals.pages_failed_before:
             return "pages_failed", EXIT_PAGES_FAILED
         return "done", EXIT_DONE
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from unicodedata import east_asian_width
 
 from jobs.run import RunReport
 from pipeline.document import path_of_uri
@@ -70,7 +72,9 @@ def _said(row: Row) -> str:
     if row["error_code"]:
         return str(row["error_code"])
     text = " ".join((row["text"] or "").split())
-    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 3] + "..."
+    ends = accumulate(2 if east_asian_width(character) in "WF" else 1 for character in text)
+    fitting = sum(end <= _TEXT_WIDTH - 3 for end in ends)
+    return text if fitting >= len(text) - 3 else text[:fitting] + "..."
 
 
 def _name(uri: str) -> str:

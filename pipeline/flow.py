@@ -98,6 +98,11 @@ class Flow:
         return idle and self._rasterizing_is_over
 
     @property
+    def complete(self) -> bool:
+        """Whether every page of every source has its row: also after `stop`, if there was nothing left to stop."""
+        return self._rasterizing_is_over and not self._open
+
+    @property
     def num_waiting(self) -> int:
         """Pages rendered and not given to an engine."""
         return self._packer.num_waiting
@@ -238,8 +243,6 @@ class Flow:
 
     def _on_task_ended(self, task: ProbeTask | RenderTask, crash: str | None) -> None:
         num_received = self._running.pop(task.number)
-        if self._stopped:
-            return
         items: _Work
         if isinstance(task, ProbeTask):
             items = task.sources

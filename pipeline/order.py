@@ -23,12 +23,9 @@ from pipeline.result import Line
 # Lengths below are in heights of a line: the median height of the boxes of the block at hand.
 GUTTER_HEIGHTS = 0.25
 """Narrowest gutter; the boxes of a detector reach a little beyond the letters, so it is less than it looks."""
-COLUMN_HEIGHTS = 10.0
-"""Width from which a column whose lines stand level with those next to it is text (some 25 letters)."""
-NARROW_HEIGHTS = 6.0
-"""The same for one whose lines are all of one width, which the cells of a table seldom are."""
-ASIDE_HEIGHTS = 4.0
-"""The same where the lines are not level with those next to it, as in a marginal note or an infobox."""
+COLUMN_HEIGHTS, NARROW_HEIGHTS, ASIDE_HEIGHTS = 10.0, 6.0, 4.0
+"""Least width of a column of text: one whose lines stand level with those beside (some 25 letters); the same with
+lines all of one width, as the cells of a table seldom are; one with lines not level with those beside (an infobox)."""
 COLUMN_ROWS, NARROW_ROWS = 4, 5
 """Fewest lines of a wide column, and of a narrow one or one with lines that are not level with those beside."""
 MAX_SLOPE, SLOPE_STEPS = 0.05, 40
@@ -173,8 +170,7 @@ def _cut(block: list[_Box]) -> list[list[_Box]]:
     if len(block) < 2 * COLUMN_ROWS:
         return []
     height = median(box.height for box in block)
-    zones = sorted(_zones(block, height), key=lambda zone: -zone.tall)
-    for zone in zones:
+    for zone in sorted(_zones(block, height), key=lambda zone: -zone.tall):
         if _are_columns(zone.left, zone.right, height):
             return _parts(block, zone, height)
     return []
@@ -211,13 +207,9 @@ def _common_height(left: Sequence[_Box], right: Sequence[_Box]) -> float:
 
 def _are_columns(left: list[_Box], right: list[_Box], height: float) -> bool:
     """Whether the fragments next to a gutter are text in columns, rather than cells of the same rows."""
-    few, many = sorted(
-        (
-            _nearest(sorted(left, key=lambda box: -box.x1), height),
-            _nearest(sorted(right, key=lambda box: box.x0), height),
-        ),
-        key=len,
-    )
+    beside_left = _nearest(sorted(left, key=lambda box: -box.x1), height)
+    beside_right = _nearest(sorted(right, key=lambda box: box.x0), height)
+    few, many = sorted((beside_left, beside_right), key=len)
     beside = sum(any(_overlap(box, other) > height / 4 for other in many) for box in few)
     if len(few) < COLUMN_ROWS or beside < 0.6 * len(few):
         return False
@@ -256,14 +248,13 @@ def _parts(block: list[_Box], zone: _Zone, height: float) -> list[list[_Box]]:
     """What stands above the columns, the left ones, the right ones, and what stands below."""
     inside = block[zone.start : zone.stop]
     head = _margin(inside, height)
-    foot = _margin([_upside_down(box) for box in inside[::-1]], height)
+    foot = _margin([_Box(b.x0, -b.y1, b.x1, -b.y0, b.line) for b in inside[::-1]], height)
     if head + foot >= len(inside):
         head = foot = 0
     kept = {id(box) for box in inside[head : len(inside) - foot]}
     left = [box for box in zone.left if id(box) in kept]
     right = [box for box in zone.right if id(box) in kept]
-    above, below = block[: zone.start + head], block[zone.stop - foot :]
-    return [above, left, right, below]
+    return [block[: zone.start + head], left, right, block[zone.stop - foot :]]
 
 
 def _margin(boxes: Sequence[_Box], height: float) -> int:
@@ -278,10 +269,6 @@ def _margin(boxes: Sequence[_Box], height: float) -> int:
             break
         lowest = max(lowest, box.y1)
     return found
-
-
-def _upside_down(box: _Box) -> _Box:
-    return _Box(box.x0, -box.y1, box.x1, -box.y0, box.line)
 
 
 def _rows(block: list[_Box]) -> list[list[_Box]]:
@@ -299,8 +286,8 @@ def _rows(block: list[_Box]) -> list[list[_Box]]:
 
 def _fits(row: Sequence[_Box], box: _Box) -> bool:
     """Whether the box stands beside, not on, the boxes of the row, and level with the nearest of them."""
-    free = all(min(box.x1, b.x1) - max(box.x0, b.x0) <= 0.3 * min(box.width, b.width) for b in row)
     near = _neighbour(row, box)
+    free = all(min(box.x1, b.x1) - max(box.x0, b.x0) <= 0.3 * min(box.width, b.width) for b in row)
     return free and _overlap(near, box) >= 0.5 * min(near.height, box.height)
 
 

@@ -275,11 +275,7 @@ def read_columns(store: Store, table: str, columns: Sequence[str]) -> Iterator[I
 
 
 def first_rows(store: Store, key: str, columns: Sequence[str]) -> list[Row]:
-    """The rows of the first row group of one part, with the named columns.
-
-    Raises:
-        StorageError: the part cannot be read.
-    """
+    """The rows of the first row group of one part, with the named columns; raises as `read_columns` does."""
     return list(_read(store, key, columns, max_groups=1).to_pylist())
 
 

@@ -9,12 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pipeline.batch import Batch
 from pipeline.engines.engine import Engine
 from pipeline.errors import ErrorCode
 from pipeline.page import Raster
-from pipeline.result import Answer, BatchOutcome, BatchReport, Failure, Outcome, Stage, Timings, one_line
+from pipeline.result import Answer, BatchOutcome, BatchReport, Failure, Outcome, Recognition, Stage, Timings, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +62,28 @@ def _read(engine: Engine, rasters: list[Raster], attempt: int) -> tuple[list[Out
     except Exception as error:
         failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_ERROR, _said(error))
     else:
-        if len(answer.pages) == len(rasters):
+        breach = _breach(answer, len(rasters))
+        if breach is None:
             pages = zip(rasters, answer.pages, strict=True)
             return [Outcome(r.sized, recognition, None, attempt) for r, recognition in pages], [answer]
-        message = f"the engine gave {len(answer.pages)} results for {len(rasters)} pages"
-        failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_CONTRACT, message)
+        failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_CONTRACT, breach)
     if len(rasters) == 1:
         return [Outcome(rasters[0].sized, None, failure, attempt)], []
     middle = len(rasters) // 2
     first, second = (_read(engine, part, attempt + 1) for part in (rasters[:middle], rasters[middle:]))
     return first[0] + second[0], first[1] + second[1]
+
+
+def _breach(answer: Any, num_pages: int) -> str | None:
+    """What is wrong with what an engine gave, if it is not one text for each page: engines are anybody's code."""
+    results: Any = answer.pages if isinstance(answer, Answer) else None
+    if not isinstance(results, list | tuple):
+        return f"the engine gave no answer but {type(answer).__name__}"
+    if len(results) != num_pages:
+        return f"the engine gave {len(results)} results for {num_pages} pages"
+    if not all(isinstance(page, Recognition) and isinstance(page.text, str) for page in results):
+        return "the engine gave a result that is no text"
+    return None
 
 
 def _sum_timings(answers: Sequence[Answer]) -> Timings:

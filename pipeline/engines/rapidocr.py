@@ -34,16 +34,17 @@ DPI = 150.0
 """For 8 to 12 point text 100 dpi reads as well, and saves 1.5 s of the 10 s of CPU that a page takes; 6 point text
 with the noise of a scan has an error rate of 0.018 to 0.045 at 100 dpi, 0.006 to 0.011 at 150, and 0.008 at 200."""
 
-MAX_PIXELS = 6_000_000
-"""A3 at 150 dpi is 4.3 million, a 12-megapixel photo of a letter comes to some 240 dpi. The detector takes 1.5 s of
-CPU and 160 MB a million pixels; above this it sees the page in bands, so that memory does not grow further."""
+MAX_PIXELS = 4_400_000
+"""A3 at 150 dpi; a letter on a 12-megapixel photo comes to some 200 dpi. Scans of 8.7 million pixels (A4 at 300 dpi)
+lose nothing by it and take 10 s instead of 15. The detector takes 1.5 s of CPU and 150 MB a million pixels; larger
+pages, where a job asks for them, it sees in bands, so that memory does not grow further."""
 
 MEMORY_BYTES = 1_400 * 2**20
 BAND_MARGIN_PX, SEAM_PX = 128, 16
 """How far a band looks beyond its own rows, and how far two bands may differ on where the same line stands."""
-BORDER_PX = 16
-FRAME_SIDE_PX = 320
-DETECTOR_STEP_PX = 32
+BORDER_PX, FRAME_SIDE_PX, DETECTOR_STEP_PX = 16, 320, 32
+WIDEST_PX = 16_384
+"""A0 lying on its side at 300 dpi is narrower; bands of wider pages would not keep memory in bounds."""
 
 LONG_LINE = 10.0
 """Width over height from which `squeeze` applies: short fragments, such as cells of a table, lose digits by it."""
@@ -58,10 +59,10 @@ both ways; only if most of them turn out to be upside down are the other doubtfu
 class RapidOcrOptions:
     """Options of RapidOCR.
 
-    Lines below `text_score` (0 to 1) are left out. `upside_down` tries lines that make no sense the other way
-    round, and puts pages that lie on their side or head into order. `squeeze` narrows long lines by this factor
-    before they are read: 0.75 saves a quarter of the time, costs nothing on clean print and up to a tenth of the
-    letters on poor scans. `threads` belong to one actor; two actors of one thread read more than one of two.
+    Lines below `text_score` (0 to 1) are left out. `upside_down` tries lines that make no sense the other way round,
+    and puts pages that lie on their side or head into order. `squeeze` narrows long lines before they are read: 0.75
+    saves a quarter of the time, costs nothing on clean print and up to a tenth of the letters on poor scans.
+    `threads` belong to one actor; two actors of one thread read more than one of two.
     """
 
     text_score: float = 0.5
@@ -70,12 +71,10 @@ class RapidOcrOptions:
     threads: int = field(default=1, metadata={"alters_text": False})
 
     def __post_init__(self) -> None:
-        if not 0 <= self.text_score <= 1:
-            raise ConfigurationError(f"engine option 'text_score' must be from 0 to 1, not {self.text_score}")
-        if not 0.3 <= self.squeeze <= 1:
-            raise ConfigurationError(f"engine option 'squeeze' must be from 0.3 to 1, not {self.squeeze}")
-        if self.threads < 1:
-            raise ConfigurationError(f"engine option 'threads' must be at least 1, not {self.threads}")
+        for name, low, high in (("text_score", 0, 1), ("squeeze", 0.3, 1), ("threads", 1, 256)):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigurationError(f"engine option '{name}' must be from {low} to {high}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,11 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a crop says; `quarters` of a turn counter-clockwise make it upright, `aspect` is width over height."""
+    """What a crop says; `quarters` of a turn counter-clockwise make the fragment upright."""
 
     text: str
     score: float
     quarters: int
-    aspect: float
 
 
 class RapidOcrEngine(Engine):
@@ -110,9 +108,7 @@ class RapidOcrEngine(Engine):
         if find_spec("rapidocr") is None or find_spec("onnxruntime") is None:
             return "RapidOCR is not installed: pip install rapidocr onnxruntime"
         absent = [name for name in MODELS.values() if not (_model_folder() / name).exists()]
-        if absent:
-            return f"rapidocr lacks its model {absent[0]}: pip install 'rapidocr>=3.10'"
-        return None
+        return f"rapidocr lacks its model {absent[0]}: pip install 'rapidocr>=3.10'" if absent else None
 
     @classmethod
     def spec(cls, options: RapidOcrOptions) -> Spec:
@@ -142,7 +138,7 @@ class RapidOcrEngine(Engine):
             started = time.perf_counter()
             frame = _framed(raster.pixels)
             preprocess_s += time.perf_counter() - started
-            pages.append(self._page(frame, raster.pixels.shape[1], raster.pixels.shape[0]))
+            pages.append(self._page(frame, *raster.pixels.shape[1::-1]))
         return Answer(tuple(pages), Timings(preprocess_s=preprocess_s))
 
     def _page(self, frame: _Frame, width_px: int, height_px: int) -> Recognition:
@@ -176,32 +172,28 @@ class RapidOcrEngine(Engine):
         """Read a crop; rapidocr has turned those one and a half times as high as wide counter-clockwise."""
         sides = np.linalg.norm(quad - np.roll(quad, -1, axis=0), axis=1).astype(int)
         standing = max(sides[1], sides[3]) >= 1.5 * max(sides[0], sides[2])
-        text, score = self._read_one(crop)
-        return _Reading(text, score, int(standing), crop.shape[1] / crop.shape[0])
+        return _Reading(*self._read_one(crop), int(standing))
 
     def _read_one(self, crop: NDArray[np.uint8]) -> tuple[str, float]:
         height_px, width_px = crop.shape[:2]
         aspect = width_px / height_px
         wanted = min(aspect * (self.options.squeeze if aspect >= LONG_LINE else 1), LONGEST_LINE)
-        if wanted < aspect:
-            size = (round(wanted * height_px), height_px)
-            read = self._ocr.recognize_txt([self._cv2.resize(crop, size, interpolation=self._cv2.INTER_AREA)])
-        else:
-            read = self._ocr.recognize_txt([crop])
+        size = (round(wanted * height_px), height_px)
+        narrow = crop if wanted == aspect else self._cv2.resize(crop, size, interpolation=self._cv2.INTER_AREA)
+        read = self._ocr.recognize_txt([narrow])
         return read.txts[0], float(read.scores[0])
 
     def _upright(self, readings: list[_Reading], crops: Sequence[NDArray[np.uint8]]) -> list[_Reading]:
         """The readings, with those of upside-down lines replaced by what they say the right way round."""
         doubtful = [i for i, reading in enumerate(readings) if reading.score < DOUBTFUL_SCORE]
-        doubtful.sort(key=lambda i: -readings[i].aspect)
-        turned = list(readings)
-        num_better = 0
+        doubtful.sort(key=lambda i: -crops[i].shape[1] / crops[i].shape[0])
+        turned, num_better = list(readings), 0
         for tried, i in enumerate(doubtful if self.options.upside_down else []):
             if tried >= MAX_PROBES and 2 * num_better <= MAX_PROBES:
                 break
             text, score = self._read_one(np.ascontiguousarray(crops[i][::-1, ::-1]))
             if score > readings[i].score + BETTER_BY:
-                turned[i] = _Reading(text, score, readings[i].quarters + 2, readings[i].aspect)
+                turned[i] = _Reading(text, score, readings[i].quarters + 2)
                 num_better += tried < MAX_PROBES
         return turned
 
@@ -242,15 +234,14 @@ def _parameters(threads: int) -> dict[str, Any]:
 
 
 def _framed(pixels: NDArray[np.uint8]) -> _Frame:
-    """Set a page into a border of the colour of its edge: text that touches the edge is found, and a thin strip read.
-
-    Sides are multiples of what the detector wants, so that it does not resize.
-    """
+    """A page in a border of the colour of its edge, for text at the edge and thin strips; sides fit the detector."""
     height_px, width_px = pixels.shape[:2]
     high, wide = (
         DETECTOR_STEP_PX * math.ceil(max(side + 2 * BORDER_PX, FRAME_SIDE_PX) / DETECTOR_STEP_PX)
         for side in (height_px, width_px)
     )
+    if wide > WIDEST_PX or wide * high > 2 * max(width_px * height_px, MAX_PIXELS):
+        raise ValueError(f"a page of {width_px} x {height_px} pixels is too long and thin to be read")
     top, left = (high - height_px) // 2, (wide - width_px) // 2
     bgr = pixels[..., ::-1] if pixels.ndim == 3 else pixels[..., np.newaxis]
     edge = np.concatenate([bgr[0], bgr[-1], bgr[:, 0], bgr[:, -1]])
@@ -262,9 +253,10 @@ def _framed(pixels: NDArray[np.uint8]) -> _Frame:
 
 def _bands(width_px: int, height_px: int) -> list[tuple[int, int]]:
     """First and past-the-last pixel row of the bands to look at one by one: a single one up to about `MAX_PIXELS`."""
-    num_bands = math.ceil(width_px * height_px / (1.1 * MAX_PIXELS))
-    edges = [height_px * i // num_bands for i in range(num_bands + 1)]
-    return list(pairwise(edges))
+    if width_px * height_px <= 1.1 * MAX_PIXELS:
+        return [(0, height_px)]
+    num_bands = math.ceil(height_px / max(BAND_MARGIN_PX, MAX_PIXELS // width_px - 2 * BAND_MARGIN_PX))
+    return list(pairwise(height_px * i // num_bands for i in range(num_bands + 1)))
 
 
 def _same_place(quad: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
@@ -293,10 +285,9 @@ def _recognition(lines: Sequence[Line], quarters: int, width_px: int, height_px:
     rows = reading_order(upright)
     sides = (height_px, width_px) if quarters % 2 else (width_px, height_px)
     ordered = [replace(line, bbox=_turned(line.bbox, 4 - quarters, *sides)) for row in rows for line in row]
-    weights = sum(len(line.text) for line in ordered)
+    num_letters = sum(len(line.text) for line in ordered)
     total = sum(len(line.text) * (line.score or 0.0) for line in ordered)
-    confidence = total / weights if weights else None
-    return Recognition(page_text(rows), lines=tuple(ordered), confidence=confidence)
+    return Recognition(page_text(rows), lines=tuple(ordered), confidence=total / num_letters if ordered else None)
 
 
 def _turned(

@@ -1,0 +1,340 @@
+"""A simulated cluster: a `pipeline.runner.Runner` whose tasks and batches end, crash and get lost as dice fall.
+
+What can go wrong is told before the start (`Scenario`), so that a test knows what has to become of every page;
+when it goes wrong is left to a seeded generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from random import Random
+
+from pipeline.batch import Batch
+from pipeline.document import Document, Source
+from pipeline.errors import ErrorCode
+from pipeline.flow import Flow, FlowLimits
+from pipeline.ledger import Ledger
+from pipeline.page import Page, SizedPage
+from pipeline.result import (
+    BatchOutcome,
+    BatchReport,
+    Failure,
+    Outcome,
+    PageResult,
+    Probe,
+    Recognition,
+    Stage,
+    Status,
+    Timings,
+)
+from pipeline.task import (
+    BatchCrashed,
+    BatchEnded,
+    BatchReturned,
+    Event,
+    FinishedDocument,
+    PageFailed,
+    PageRendered,
+    Piece,
+    PixelsLost,
+    ProbeEnded,
+    ProbeTask,
+    Ready,
+    RenderTask,
+    TaskEnded,
+)
+
+from .samples import NOON
+
+IN_FLIGHT = 2
+"""Batches that an engine may have: one that it reads, one that waits."""
+
+MAX_BLOCK = 3
+"""Pages that a rasterizing task may tell of at once; if its process dies before, it has told of none of them."""
+
+
+class Fate(Enum):
+    """What is the matter with a page, or with a document that gives none."""
+
+    FINE = auto()
+    CANNOT_BE_RENDERED = auto()
+    KILLS_THE_RASTERIZER = auto()
+    CANNOT_BE_READ = auto()
+    KILLS_THE_ENGINE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedDocument:
+    """A document: its pages' fates, or why it has none; `done` are rows of earlier runs by page index."""
+
+    uri: str
+    pages: tuple[Fate, ...] = ()
+    done: Mapping[int, Status] = field(default_factory=dict)
+    refusal: ErrorCode | None = None
+    refused_before: Status | None = None
+    kills_the_probe: bool = False
+    length: int = 100
+    side_px: int = 10
+
+    @property
+    def document(self) -> Document:
+        if self.kills_the_probe:
+            return Document(self.uri)
+        page_count = None if self.refusal else len(self.pages)
+        document_id = None if self.refusal is ErrorCode.NOT_FOUND else f"id of {self.uri}"
+        return Document(self.uri, document_id, 1, NOON, "etag", "application/pdf", page_count)
+
+    @property
+    def probe(self) -> Probe:
+        refusal = Failure(Stage.DISCOVER, self.refusal, "made to fail") if self.refusal else None
+        return Probe(self.document, refusal)
+
+    def page(self, index: int) -> Page:
+        return Page(self.uri, f"id of {self.uri}", index, len(self.pages))
+
+    def sized(self, index: int) -> SizedPage:
+        """Pages of a document differ a little in length, so that they fall into several buckets."""
+        return SizedPage(self.page(index), self.side_px, self.side_px, 1, None, 0, self.length + 13 * (index % 4))
+
+
+@dataclass(frozen=True, slots=True)
+class Chaos:
+    """How likely things go wrong that are no page's fault, and how often at most."""
+
+    seed: int = 0
+    crash: float = 0.0
+    lost: float = 0.0
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    documents: tuple[SimulatedDocument, ...]
+    limits: FlowLimits
+    num_rasterizers: int = 2
+    num_engines: int = 1
+    chaos: Chaos = Chaos()
+
+    def ledger(self, results: Iterable[PageResult] = ()) -> Ledger:
+        """What is committed when the run starts: rows of earlier runs, and these."""
+        ledger = Ledger()
+        for document in self.documents:
+            if document.refused_before is not None and document.document.document_id:
+                ledger.add(document.uri, document.document.document_id, None, document.refused_before)
+            for index, status in document.done.items():
+                ledger.add(document.uri, f"id of {document.uri}", index, status)
+        for result in results:
+            if result.document.document_id is not None:
+                index = result.page.page_index if result.page else None
+                ledger.add(result.document.uri, result.document.document_id, index, result.status)
+        return ledger
+
+    def flow(self, results: Iterable[PageResult] = ()) -> Flow:
+        sources = iter([Source(document.uri) for document in self.documents])
+        return Flow(sources, self.ledger(results), self.limits)
+
+
+@dataclass(slots=True)
+class _Stream:
+    task: ProbeTask | RenderTask
+    items: list[Source | Piece]
+    position: int = 0
+
+
+@dataclass(slots=True)
+class SimulatedRunner:
+    """Gives at most one source or block of pages a task and wait, as `pipeline.cluster` does.
+
+    A crash that is no page's fault hits a page that is alone in its process at most once in a run: a second one
+    would rightly be called the page's own.
+    """
+
+    scenario: Scenario
+    flow: Flow
+    num_events: int = 0
+    num_accidents: int = 0
+    pixels: dict[tuple[str, int], SizedPage] = field(default_factory=dict)
+    max_held_bytes: int = 0
+    max_open_documents: int = 0
+    _pages_to_start: dict[str, int] = field(default_factory=dict)
+    _dice: Random = field(init=False)
+    _streams: list[_Stream] = field(default_factory=list)
+    _engines: list[list[Batch]] = field(init=False)
+    _hit_alone: set[tuple[str, str, int]] = field(default_factory=set)
+    _by_uri: dict[str, SimulatedDocument] = field(init=False)
+    _loading: int = field(init=False)
+    _idle_turns: int = 0
+
+    def __post_init__(self) -> None:
+        self._dice = Random(self.scenario.chaos.seed)
+        self._engines = [[] for _ in range(self.scenario.num_engines)]
+        self._by_uri = {document.uri: document for document in self.scenario.documents}
+        self._loading = self._dice.choice([0, 0, 3, 20])
+
+    # the protocol
+
+    def num_engines(self) -> int:
+        return self.scenario.num_engines
+
+    def has_free_rasterizer(self) -> bool:
+        return len(self._streams) < self.scenario.num_rasterizers
+
+    def has_free_engine(self) -> bool:
+        return self._loading == 0 and any(len(given) < IN_FLIGHT for given in self._engines)
+
+    def start_task(self, task: ProbeTask | RenderTask) -> None:
+        assert self.has_free_rasterizer()
+        items: list[Source | Piece] = []
+        if isinstance(task, ProbeTask):
+            assert 1 <= len(task.sources) <= self.scenario.limits.sources_per_task
+            items += task.sources
+        else:
+            singles = [single for piece in task.pieces for single in piece.singles()]
+            assert 1 <= len(singles) < 2 * self.scenario.limits.pages_per_task
+            for single in singles:
+                self._pages_to_start[single.document.uri] -= 1
+            items += singles
+        self._streams.append(_Stream(task, items))
+
+    def start_batch(self, batch: Batch) -> None:
+        assert self.has_free_engine()
+        assert len(batch.pages) <= self.scenario.limits.batch.batch_size
+        for sized in batch.pages:
+            assert self.pixels[sized.page.key] == sized, "a batch was given without pixels"
+        min(self._engines, key=len).append(batch)
+
+    def wait(self, *, take_pages: bool) -> list[Event]:
+        is_loading, self._loading = self._loading > 0, max(0, self._loading - 1)
+        streams = [s for s in self._streams if take_pages or isinstance(s.task, ProbeTask)]
+        engines = [given for given in self._engines if given]
+        if not streams and not engines:
+            self._idle_turns += not (is_loading or self.flow.finished)
+            assert self._idle_turns < 2, "nothing is under way, and the flow is not finished"
+            return []
+        self._idle_turns = 0
+        speakers = [s for s in [*streams, *engines] if self._dice.random() < 0.5]
+        speakers = speakers or [self._dice.choice([*streams, *engines])]
+        self._dice.shuffle(speakers)
+        events: list[Event] = []
+        for speaker in speakers:
+            if isinstance(speaker, _Stream):
+                events += self._of_stream(speaker)
+            else:
+                events += self._of_engine(speaker)
+        self.num_events += len(events)
+        self.max_held_bytes = max(self.max_held_bytes, sum(s.num_bytes for s in self.pixels.values()))
+        return events
+
+    def forget(self, page: Page) -> None:
+        self.pixels.pop(page.key, None)
+
+    def close(self) -> None:
+        self.pixels.clear()
+
+    # what happens
+
+    def _accident(self, likelihood: float, alone: tuple[str, str, int] | None) -> bool:
+        chaos = self.scenario.chaos
+        if self.num_accidents >= chaos.most or alone in self._hit_alone or self._dice.random() >= likelihood:
+            return False
+        self.num_accidents += 1
+        if alone is not None:
+            self._hit_alone.add(alone)
+        return True
+
+    def _of_stream(self, stream: _Stream) -> list[Event]:
+        task, left = stream.task, stream.items[stream.position :]
+        alone = None
+        if left and len(stream.items) == 1:
+            alone = ("task", left[0].uri, -1) if isinstance(left[0], Source) else ("task", *left[0].key)
+        if self._accident(self.scenario.chaos.crash, alone):
+            self._streams.remove(stream)
+            return [TaskEnded(task, self._dice.choice(["the node died", None]))]
+        if not left:
+            self._streams.remove(stream)
+            return [TaskEnded(task)]
+        told = left[: 1 if isinstance(task, ProbeTask) else self._dice.randint(1, MAX_BLOCK)]
+        if any(self._kills(item) for item in told):
+            self._streams.remove(stream)
+            return [TaskEnded(task, "killed")]
+        stream.position += len(told)
+        return [self._told(task, item) for item in told]
+
+    def _kills(self, item: Source | Piece) -> bool:
+        if isinstance(item, Source):
+            return self._by_uri[item.uri].kills_the_probe
+        return self._by_uri[item.document.uri].pages[item.first] is Fate.KILLS_THE_RASTERIZER
+
+    def _told(self, task: ProbeTask | RenderTask, item: Source | Piece) -> Event:
+        if isinstance(item, Source):
+            assert isinstance(task, ProbeTask)
+            return ProbeEnded(task, self._opened(item))
+        assert isinstance(task, RenderTask)
+        return self._of_page(task, item)
+
+    def _opened(self, source: Source) -> Probe:
+        document = self._by_uri[source.uri]
+        self._pages_to_start[source.uri] = len(document.pages) - len(document.done)
+        is_open = [left > 0 for left in self._pages_to_start.values()]
+        self.max_open_documents = max(self.max_open_documents, sum(is_open))
+        return document.probe
+
+    def _of_page(self, task: RenderTask, piece: Piece) -> Event:
+        document = self._by_uri[piece.document.uri]
+        assert piece.pages() == [document.page(piece.first)]
+        if document.pages[piece.first] is Fate.CANNOT_BE_RENDERED:
+            failure = Failure(Stage.RASTERIZE, ErrorCode.BROKEN_PAGE, "made to fail")
+            return PageFailed(task, document.page(piece.first), failure)
+        sized = document.sized(piece.first)
+        assert sized.page.key not in self.pixels, "a page was rendered twice"
+        self.pixels[sized.page.key] = sized
+        return PageRendered(task, sized)
+
+    def _of_engine(self, given: list[Batch]) -> list[Event]:
+        """What became of the batch that the engine reads; the one behind it comes back if the engine dies."""
+        batch = given[0]
+        alone = ("batch", *batch.pages[0].page.key) if len(batch.pages) == 1 else None
+        fates = {self._fate(sized) for sized in batch.pages}
+        if Fate.KILLS_THE_ENGINE in fates or self._accident(self.scenario.chaos.crash, alone):
+            events: list[Event] = [BatchCrashed(batch, "killed"), *(BatchReturned(behind) for behind in given[1:])]
+            given.clear()
+            return events
+        del given[0]
+        if self._accident(self.scenario.chaos.lost, None):
+            for sized in batch.pages:
+                self.forget(sized.page)
+            return [PixelsLost(batch)]
+        return [BatchEnded(batch, self._outcome(batch))]
+
+    def _fate(self, sized: SizedPage) -> Fate:
+        return self._by_uri[sized.page.uri].pages[sized.page.page_index]
+
+    def _outcome(self, batch: Batch) -> BatchOutcome:
+        failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_ERROR, "made to fail")
+        outcomes = []
+        for sized in batch.pages:
+            fails = self._fate(sized) is Fate.CANNOT_BE_READ
+            text = None if fails else Recognition(f"{sized.page.uri} {sized.page.page_index}")
+            outcomes.append(Outcome(sized, text, failure if fails else None, batch.attempt))
+        report = BatchReport(batch, "node", "cpu", "actor", NOON, NOON, 0.0, 1.0, Timings(), (), None, None)
+        return BatchOutcome(tuple(outcomes), report)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Stands in for a `pipeline.commit.Committer`: keeps what was settled, and sees that pages come first."""
+
+    results: list[PageResult] = field(default_factory=list)
+    reports: list[BatchReport] = field(default_factory=list)
+    documents: list[FinishedDocument] = field(default_factory=list)
+    num_flushes: int = 0
+
+    def take(self, ready: Ready) -> None:
+        self.results += ready.results
+        self.reports += ready.reports
+        self.documents += ready.documents
+
+    def flush(self) -> None:
+        self.num_flushes += 1

@@ -1,0 +1,262 @@
+"""The serial reference from end to end: a folder in, one row for every page out, and nothing the second time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.plan import make_plan
+from jobs.run import RunReport, run
+from jobs.summary import summary
+from pipeline.config import JobConfig
+from pipeline.errors import (
+    EXIT_DONE,
+    EXIT_PAGES_FAILED,
+    EXIT_UNFINISHED,
+    ConfigurationError,
+    EngineLostError,
+    InputError,
+    StorageError,
+    UsageError,
+)
+from pipeline.parquet import read_columns
+from pipeline.store import Store
+from tests import documents
+
+from .rasters import pdf_of_pages
+
+COLUMNS = ("uri", "page_index", "page_count", "status", "error_code", "text", "batch_id", "length")
+
+
+def _job(folder: Path, output: Path, *engine_options: str, **options: Any) -> JobConfig:
+    fixed: dict[str, Any] = {"engine": "fake", "engine_options": engine_options, "runner": "local", "progress": "none"}
+    return JobConfig(**{"inputs": (str(folder),), "out": str(output), **fixed, **options})
+
+
+def _rows(out: Path, table: str = "pages", columns: tuple[str, ...] = COLUMNS) -> list[dict[str, Any]]:
+    parts = read_columns(Store.open(str(out)), table, columns)
+    return [dict(zip(columns, row, strict=True)) for part in parts for row in part]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of real life: documents of several kinds, and rubbish among them."""
+    return documents.strangers_folder(tmp_path / "in")
+
+
+@pytest.fixture
+def ran(folder: Path, tmp_path: Path) -> RunReport:
+    return run(_job(folder, tmp_path / "out"))
+
+
+def test_every_page_of_a_strangers_folder_has_one_row(ran: RunReport, tmp_path: Path):
+    rows = _rows(tmp_path / "out")
+    assert len(rows) == documents.ROWS_OF_STRANGERS_FOLDER
+    assert len({(row["uri"], row["page_index"]) for row in rows}) == len(rows)
+    statuses = Counter((row["status"], row["error_code"]) for row in rows)
+    assert statuses == {
+        ("ok", None): 12,
+        ("failed", "encrypted"): 1,
+        ("failed", "empty_file"): 1,
+        ("failed", "broken_document"): 1,
+        ("failed", "not_a_document"): 1,
+        ("skipped", "unsupported_type"): 1,
+    }
+    assert (ran.outcome, ran.exit_code) == ("pages_failed", EXIT_PAGES_FAILED)
+    assert ran.num_ignored == 1
+
+
+def test_every_row_has_the_text_of_its_own_page(ran: RunReport, tmp_path: Path):
+    for row in _rows(tmp_path / "out"):
+        if row["status"] == "ok":
+            assert row["text"].startswith(f"page {row['page_index'] + 1} of {row['page_count']}, ")
+
+
+def test_a_second_run_reads_nothing_and_writes_no_page(ran: RunReport, folder: Path, tmp_path: Path):
+    before = _rows(tmp_path / "out")
+    again = run(_job(folder, tmp_path / "out"))
+    assert _rows(tmp_path / "out") == before
+    assert again.totals.pages == again.totals.batches == 0
+    assert again.totals.pages_already_done == documents.ROWS_OF_STRANGERS_FOLDER
+    assert again.totals.pages_failed_before == 4
+    assert again.exit_code == EXIT_PAGES_FAILED, "what failed before has still no text"
+
+
+def test_a_second_run_reads_what_is_new_and_what_has_changed(ran: RunReport, folder: Path, tmp_path: Path):
+    documents.pdf(folder / "new.pdf", 2)
+    documents.pdf(folder / "a.pdf", 1)
+    again = run(_job(folder, tmp_path / "out"))
+    assert again.totals.pages == 3
+    rows = _rows(tmp_path / "out", columns=("uri", "page_index", "run_id"))
+    new = [(os.path.basename(row["uri"]), row["page_index"]) for row in rows if row["run_id"] == again.run_id]
+    assert sorted(new) == [("a.pdf", 0), ("new.pdf", 0), ("new.pdf", 1)]
+
+
+def test_another_resolution_is_another_configuration_and_reads_everything_again(
+    ran: RunReport, folder: Path, tmp_path: Path
+):
+    again = run(_job(folder, tmp_path / "out", dpi=36.0))
+    assert again.totals.pages == documents.ROWS_OF_STRANGERS_FOLDER
+    assert again.keys.config_fingerprint != ran.keys.config_fingerprint
+
+
+def test_how_the_work_is_cut_up_does_not_change_a_row(ran: RunReport, folder: Path, tmp_path: Path):
+    cut = {"batch_size": 1, "window": 1, "pages_per_task": 1, "commit_pages": 1}
+    assert run(_job(folder, tmp_path / "other", **cut)).totals.pages == ran.totals.pages
+    same = ("uri", "page_index", "page_count", "status", "error_code", "text", "length")
+    found = [sorted(map(repr, _rows(tmp_path / out, columns=same))) for out in ("out", "other")]
+    assert found[0] == found[1]
+    assert len(os.listdir(next((tmp_path / "other" / "pages").iterdir()))) > 3
+
+
+def test_a_page_that_the_engine_fails_on_fails_alone(folder: Path, tmp_path: Path):
+    report = run(_job(folder, tmp_path / "out", "fail_pages=1", "drop_pages=2"))
+    rows = [row for row in _rows(tmp_path / "out") if row["page_index"] is not None]
+    codes = {1: "engine_error", 2: "engine_contract"}
+    assert all(row["error_code"] == codes.get(row["page_index"]) for row in rows)
+    assert report.totals.failures_by_code["engine_error"] == 3
+
+
+def test_documents_batches_and_the_run_have_their_rows(ran: RunReport, tmp_path: Path):
+    out = tmp_path / "out"
+    columns = ("uri", "page_count", "pages_ok", "pages_failed", "pages_skipped", "error_code")
+    found = {os.path.basename(row.pop("uri")): tuple(row.values()) for row in _rows(out, "documents", columns)}
+    assert found["a.pdf"] == (5, 5, 0, 0, None)
+    assert found["locked.pdf"] == (None, 0, 1, 0, "encrypted")
+    assert found["notes.docx"] == (None, 0, 0, 1, "unsupported_type")
+    assert len(found) == 9
+    batches = _rows(out, "batches", ("batch_id", "batch_size"))
+    sizes = Counter(row["batch_id"] for row in _rows(out) if row["batch_id"])
+    assert {row["batch_id"]: row["batch_size"] for row in batches} == sizes
+    (row,) = _rows(out, "runs", ("run_id", "outcome", "config", "versions", "totals"))
+    assert (row["run_id"], row["outcome"]) == (ran.run_id, "pages_failed")
+    assert json.loads(row["totals"])["pages"] == documents.ROWS_OF_STRANGERS_FOLDER
+    assert json.loads(row["config"])["engine"] == "fake"
+    assert json.loads(row["versions"])["pagemill"]
+
+
+def test_the_report_says_the_same_to_a_program_and_to_a_person(ran: RunReport, tmp_path: Path):
+    values = json.loads(ran.as_json())
+    assert values["pages"] == documents.ROWS_OF_STRANGERS_FOLDER
+    assert values["pages_by_status"] == {"ok": 12, "failed": 4, "skipped": 1}
+    said = summary(ran)
+    assert "12 ok" in said
+    assert str(tmp_path / "out") in said
+    assert "encrypted" in said
+
+
+def test_a_folder_of_nothing_is_done_at_once(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    report = run(_job(tmp_path / "in", tmp_path / "out"))
+    assert (report.outcome, report.exit_code, report.totals.pages) == ("done", EXIT_DONE, 0)
+    assert "no documents were found" in summary(report)
+
+
+def test_the_output_inside_the_input_is_not_read(tmp_path: Path):
+    documents.pdf(tmp_path / "a.pdf", 1)
+    for _ in range(2):
+        report = run(_job(tmp_path, tmp_path / "out"))
+    assert report.exit_code == EXIT_DONE
+    assert len(_rows(tmp_path / "out")) == 1
+
+
+def test_the_same_bytes_at_two_places_are_two_documents_with_one_id(tmp_path: Path):
+    documents.pdf(tmp_path / "in.pdf", 1)
+    (tmp_path / "in").mkdir()
+    for name in ("a.pdf", "b.pdf"):
+        (tmp_path / "in" / name).write_bytes((tmp_path / "in.pdf").read_bytes())
+    run(_job(tmp_path / "in", tmp_path / "out"))
+    rows = _rows(tmp_path / "out", columns=("uri", "document_id"))
+    assert len({row["uri"] for row in rows}) == 2
+    assert len({row["document_id"] for row in rows}) == 1
+
+
+def test_an_engine_that_cannot_be_loaded_leaves_all_to_be_done(folder: Path, tmp_path: Path):
+    with pytest.raises(EngineLostError, match="engine fake cannot be loaded: the fake engine was told not to load"):
+        run(_job(folder, tmp_path / "out", "unusable=true"))
+    assert EngineLostError.exit_code == EXIT_UNFINISHED
+    assert not (tmp_path / "out" / "pages").exists()
+
+
+def test_an_output_that_cannot_be_written_is_told_and_leaves_the_rest_to_be_done(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pages").write_bytes(b"a file where the table's folder should be")
+    report = run(_job(folder, tmp_path / "out"))
+    assert (report.outcome, report.exit_code) == ("unfinished", EXIT_UNFINISHED)
+    assert "could not be written" in (report.problem or "")
+
+
+def test_an_output_that_cannot_be_read_stops_before_anything_is_read(folder: Path, tmp_path: Path):
+    store = Store.open(str(tmp_path / "out"))
+    store.put_new("pages/run_date=2024-01-01/x.parquet", b"no parquet")
+    with pytest.raises(StorageError, match=r"x\.parquet is damaged"):
+        run(_job(folder, tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"inputs": ()}, ConfigurationError),
+        ({"out": ""}, ConfigurationError),
+        ({"inputs": ("/no/such/folder",)}, InputError),
+        ({"out": "s3://bucket/x"}, UsageError),
+        ({"exclude": ("!",)}, InputError),
+    ],
+)
+def test_what_makes_no_sense_is_told_before_anything_is_started(
+    options: dict[str, Any], error: type[Exception], folder: Path, tmp_path: Path
+):
+    with pytest.raises(error):
+        run(_job(folder, tmp_path / "out", **options))
+    assert not (tmp_path / "out" / "pages").exists()
+
+
+# plan
+
+
+@pytest.mark.parametrize("engine_options", [(), ("visual_tokens=true", "dpi=144")])
+def test_a_plan_tells_what_a_run_does(engine_options: tuple[str, ...], folder: Path, tmp_path: Path):
+    config = _job(folder, tmp_path / "out", *engine_options, batch_size=2)
+    plan = json.loads(make_plan(config).as_json())
+    report = run(config)
+    rows = _rows(tmp_path / "out")
+    read = [row for row in rows if row["batch_id"]]
+    assert plan["pages"] == len(read)
+    batches = _rows(tmp_path / "out", "batches", ("bucket", "batch_size"))
+    pages_by_bucket: Counter[int] = Counter()
+    for batch in batches:
+        pages_by_bucket[batch["bucket"]] += batch["batch_size"]
+    assert {bucket["bucket"]: bucket["pages"] for bucket in plan["buckets"]} == pages_by_bucket
+    assert {entry["uri"]: entry["code"] for entry in plan["unreadable"]} == {
+        row["uri"]: row["error_code"] for row in rows if row["error_code"]
+    }
+    assert plan["ignored"] == report.num_ignored
+    assert plan["documents"] == len({row["uri"] for row in read})
+    assert sum(plan["pages_by_type"].values()) == plan["pages"]
+
+
+def test_a_plan_writes_nothing_and_can_be_read_by_a_person(folder: Path, tmp_path: Path):
+    text = make_plan(_job(folder, tmp_path / "out")).as_text()
+    assert not (tmp_path / "out").exists()
+    assert "pages      12" in text
+    assert "application/pdf" in text
+    assert "locked.pdf: encrypted" in text
+
+
+def test_a_plan_tells_of_pages_that_cannot_be_sized(tmp_path: Path):
+    pdf_of_pages(tmp_path / "a.pdf", "/MediaBox[0 0 50 60]", "/MediaBox[0 0 2000000 10]")
+    plan = make_plan(_job(tmp_path, tmp_path / "out"))
+    assert plan.pages == 1
+    assert [(where[-6:], code) for where, code, _ in plan.unreadable] == [("page=2", "broken_page")]
+
+
+def test_a_plan_needs_an_input():
+    with pytest.raises(ConfigurationError, match="name at least one input"):
+        make_plan(JobConfig(engine="fake"))
