@@ -29,6 +29,7 @@ from pipeline.errors import (
 )
 from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger
+from pipeline.page import RasterLimits
 from pipeline.parquet import RunKeys
 from pipeline.runner import Runner, drive
 from pipeline.source import Discovery
@@ -187,7 +188,8 @@ def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
         return LocalRunner(prepared.engine, prepared.options, spec.raster)
     from pipeline.cluster import ClusterOptions, ClusterRunner
 
-    options = ClusterOptions(config.ray_address, config.actors, config.rasterizers, _raster_bytes(config))
+    limits = RasterLimits(config.page_timeout, config.rasterizer_memory_mb << 20, config.fake_decoder)
+    options = ClusterOptions(config.ray_address, config.actors, config.rasterizers, _raster_bytes(config), limits)
     cluster = ClusterRunner(prepared.engine, prepared.options, spec.needs, spec.raster, options)
     cluster.start()
     return cluster

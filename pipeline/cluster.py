@@ -28,11 +28,10 @@ from ray.exceptions import ObjectLostError, RayActorError, RayError, RayTaskErro
 
 import pipeline
 from pipeline.batch import Batch
-from pipeline.block import blocks
 from pipeline.document import Source
 from pipeline.engines.engine import Engine, Needs
 from pipeline.errors import ClusterError, EngineLostError
-from pipeline.page import Page, Raster, RasterRule, SizedPage
+from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.result import BatchOutcome, Unrendered, one_line
 from pipeline.step import Place, step
 from pipeline.task import (
@@ -86,6 +85,7 @@ class ClusterOptions:
     actors: int = 0
     rasterizers: int = 0
     raster_bytes: int = 768 << 20
+    limits: RasterLimits = field(default_factory=RasterLimits)
 
 
 @dataclass(slots=True)
@@ -104,19 +104,17 @@ class _Stream:
 
 
 @ray.remote(max_retries=0, max_calls=_CALLS_PER_WORKER)
-def _probe(sources: Sequence[Source]) -> Iterator[Any]:
-    from pipeline.raster import probe
+def _probe(sources: Sequence[Source], limits: RasterLimits, alone: bool) -> Iterator[Any]:
+    from pipeline.rasterizer import probe_sources
 
-    for source in sources:
-        yield probe(source)
+    yield from probe_sources(sources, limits, alone=alone)
 
 
 @ray.remote(max_retries=0, max_calls=_CALLS_PER_WORKER)
-def _render(pieces: Sequence[Piece], rule: RasterRule) -> Iterator[Any]:
-    from pipeline.raster import render_pages
+def _render(pieces: Sequence[Piece], rule: RasterRule, limits: RasterLimits, alone: bool) -> Iterator[Any]:
+    from pipeline.rasterizer import render_blocks
 
-    rendered = (made for p in pieces for made in render_pages(p.document, p.first, p.stop, rule))
-    for block in blocks(rendered):
+    for block in render_blocks(pieces, rule, limits, alone=alone):
         yield block.told
         if block.pixels:
             yield block.pixels
@@ -188,10 +186,10 @@ class ClusterRunner:
     def start_task(self, task: ProbeTask | RenderTask) -> None:
         """Submit a rasterizing task."""
         if isinstance(task, ProbeTask):
-            generator = _probe.options(num_returns="streaming").remote(task.sources)
+            generator = _probe.options(num_returns="streaming").remote(task.sources, self.options.limits, task.alone)
         else:
             streaming = _render.options(num_returns="streaming", _generator_backpressure_num_objects=_BUFFERED_OBJECTS)
-            generator = streaming.remote(task.pieces, self.rule)
+            generator = streaming.remote(task.pieces, self.rule, self.options.limits, task.alone)
         self._streams[generator] = _Stream(task, generator)
 
     def start_batch(self, batch: Batch) -> None:

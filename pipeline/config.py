@@ -78,6 +78,21 @@ class JobConfig:
         minimum=0,
         metavar="PIXELS",
     )
+    page_timeout: float = _option(
+        60.0, "Seconds that rendering one page may take.", group="Raster", minimum=0.1, metavar="S"
+    )
+    rasterizer_memory_mb: int = _option(
+        4096,
+        "Memory that a rasterizing process may take for itself, in MiB; 0 sets no limit.",
+        group="Raster",
+        minimum=0,
+        metavar="MIB",
+    )
+    fake_decoder: bool = _option(
+        False,
+        "Let files that ask for it crash, hang or eat memory, to test what becomes of such.",
+        group="Raster",
+    )
     rasterizers: int = _option(0, "Rasterizing processes; 0 means one a core.", group="Raster", minimum=0, metavar="N")
     pages_per_task: int = _option(
         16, "Pages of one document that a rasterizing task renders.", group="Raster", minimum=1, metavar="N"

@@ -86,6 +86,7 @@ class ErrorCode(StrEnum):
     BROKEN_PAGE = "broken_page"  #: this page cannot be decoded or rendered
     PAGE_TOO_LARGE = "page_too_large"  #: more pixels than the limit allows to decode
     OUT_OF_MEMORY = "out_of_memory"  #: decoding or rendering ran out of memory
+    PAGE_TIMEOUT = "page_timeout"  #: rendering this page took longer than the limit
     RASTERIZER_CRASHED = "rasterizer_crashed"  #: the process died each time it worked on this page
     DOCUMENT_CHANGED = "document_changed"  #: the file was replaced while the run was under way
     ENGINE_ERROR = "engine_error"  #: the engine raised on this page alone

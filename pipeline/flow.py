@@ -55,6 +55,14 @@ class FlowLimits:
 _Work = tuple[Source, ...] | tuple[Piece, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """Work to be done again; `alone` if its process died, so that what kills it is found."""
+
+    work: _Work
+    alone: bool
+
+
 @dataclass(slots=True)
 class _OpenDocument:
     document: Document
@@ -75,7 +83,7 @@ class Flow:
     _packer: Packer = field(init=False)
     _open: dict[str, _OpenDocument] = field(default_factory=dict)
     _to_render: deque[_OpenDocument] = field(default_factory=deque)
-    _retries: deque[_Work] = field(default_factory=deque)
+    _retries: deque[_Retry] = field(default_factory=deque)
     _running: dict[int, int] = field(default_factory=dict)
     _batch_retries: deque[Batch] = field(default_factory=deque)
     _in_flight: dict[str, Batch] = field(default_factory=dict)
@@ -128,7 +136,8 @@ class Flow:
         if self._stopped:
             return None
         if self._retries:
-            return self._start(self._retries.popleft())
+            retry = self._retries.popleft()
+            return self._start(retry.work, alone=retry.alone)
         few = len(self._to_render) < max(1, self.limits.open_documents // 4)
         if few and (sources := self._next_sources()):
             return self._start(sources)
@@ -183,13 +192,13 @@ class Flow:
     def _rasterizing_is_over(self) -> bool:
         return self._exhausted and not (self._to_render or self._running or self._retries)
 
-    def _start(self, work: _Work) -> ProbeTask | RenderTask:
+    def _start(self, work: _Work, *, alone: bool = False) -> ProbeTask | RenderTask:
         self._num_tasks += 1
         self._running[self._num_tasks] = 0
         sources = tuple(item for item in work if isinstance(item, Source))
         if sources:
-            return ProbeTask(self._num_tasks, sources)
-        return RenderTask(self._num_tasks, tuple(item for item in work if isinstance(item, Piece)))
+            return ProbeTask(self._num_tasks, sources, alone)
+        return RenderTask(self._num_tasks, tuple(item for item in work if isinstance(item, Piece)), alone)
 
     def _next_sources(self) -> tuple[Source, ...]:
         """Few at first, so that the first pages come soon; then as many as a task takes."""
@@ -252,13 +261,15 @@ class Flow:
         if not left:
             return
         reason = crash or "the task ended before all was told"
-        if len(items) == 1 and self._is_the_cause(Stage.RASTERIZE, _key(left[0])):
+        if not task.alone:
+            self._retries.append(_Retry(left, alone=True))
+        elif len(items) > 1:
+            parts = [part for part in (left[:1], left[1:]) if part]
+            self._retries.extend(_Retry(part, alone=True) for part in parts)
+        elif self._is_the_cause(Stage.RASTERIZE, _key(left[0])):
             self._give_up(left[0], reason)
-            return
-        middle = (len(left) + 1) // 2
-        self._retries.append(left[:middle])
-        if left[middle:]:
-            self._retries.append(left[middle:])
+        else:
+            self._retries.append(_Retry(left, alone=True))
 
     def _is_the_cause(self, stage: Stage, key: tuple[str, int]) -> bool:
         self._crashes_alone[stage, *key] += 1
@@ -317,7 +328,8 @@ class Flow:
         for sized in batch.pages:
             self._bytes_waiting -= sized.num_bytes
             index = sized.page.page_index
-            self._retries.append((Piece(self._open[sized.page.uri].document, index, index + 1),))
+            piece = Piece(self._open[sized.page.uri].document, index, index + 1)
+            self._retries.append(_Retry((piece,), alone=False))
 
     # settling
 

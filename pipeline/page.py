@@ -59,6 +59,19 @@ class Raster:
     pixels: NDArray[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class RasterLimits:
+    """What a page may cost while it is made: its seconds, and the memory of the process that makes it.
+
+    `memory_bytes` of 0 means no limit. `fake_decoder` lets files that ask for it crash, hang or eat memory,
+    to test what becomes of such; it is never on by itself.
+    """
+
+    page_timeout_s: float = 60.0
+    memory_bytes: int = 0
+    fake_decoder: bool = False
+
+
 CELL_PX = 32
 """Side of the square that one visual token of HunyuanOCR covers, and of the unit of `pixel_area`."""
 

@@ -12,10 +12,14 @@ from pipeline.result import BatchOutcome, BatchReport, Failure, PageResult, Prob
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """Look at these sources, in this order, and tell of each (`ProbeEnded`)."""
+    """Look at these sources, in this order, and tell of each (`ProbeEnded`).
+
+    `alone` means each in a process of its own, since the process that had them together has died.
+    """
 
     number: int
     sources: tuple[Source, ...]
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RenderTask:
-    """Render these pages, in this order, and tell of each (`PageRendered` or `PageFailed`)."""
+    """Render these pages, in this order, and tell of each (`PageRendered` or `PageFailed`).
+
+    `alone` means each in a process of its own, since the process that had them together has died.
+    """
 
     number: int
     pieces: tuple[Piece, ...]
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

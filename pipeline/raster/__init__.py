@@ -28,10 +28,14 @@ from pipeline.document import (
     path_of_uri,
 )
 from pipeline.errors import ErrorCode, PageFault
-from pipeline.page import Page, Raster, RasterRule, SizedPage
-from pipeline.result import Failure, Probe, Stage, Unrendered
+from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
+from pipeline.raster.fake import MAGIC as FAKE_MAGIC
+from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
+from pipeline.raster.fake import FakeReader
+from pipeline.result import Failure, Probe, Stage, Unrendered, one_line
 
 _CHUNK_BYTES = 1 << 20
+_NO_LIMITS = RasterLimits()
 
 
 class Reader(Protocol):
@@ -49,7 +53,7 @@ class Reader(Protocol):
         """Give the file and its memory back."""
 
 
-def probe(source: Source, *, hash_content: bool = True) -> Probe:
+def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS) -> Probe:
     """Read a file once: identity, type and number of pages. Never raises for a fault of the file.
 
     Without `hash_content` only the first bytes are read and `document_id` stays None (for `pagemill plan`).
@@ -58,7 +62,7 @@ def probe(source: Source, *, hash_content: bool = True) -> Probe:
     try:
         if source.problem is not None:
             raise PageFault(source.problem, source.detail)
-        document = _identify(source.uri, hash_content)
+        document = _identify(source.uri, hash_content, limits)
         _refuse_no_document(document)
         with _Opened(document) as reader:
             return Probe(replace(document, page_count=reader.page_count))
@@ -103,6 +107,9 @@ def _render_one(reader: Reader, page: Page, rule: RasterRule) -> Raster | Unrend
         sized, pixels = reader.render(page, rule)
     except PageFault as fault:
         return Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
+    except MemoryError as error:
+        message = one_line(f"making the raster ran out of memory: {error}")
+        return Unrendered(page, Failure(Stage.RASTERIZE, ErrorCode.OUT_OF_MEMORY, message))
     return Raster(replace(sized, raster_s=time.perf_counter() - started), pixels)
 
 
@@ -122,7 +129,9 @@ class _Opened:
         if _local_etag(_stat(path)) != document.etag:
             raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
         self._reader: Reader
-        if document.media_type in MUPDF_TYPES:
+        if document.media_type == FAKE_TYPE:
+            self._reader = FakeReader(path)
+        elif document.media_type in MUPDF_TYPES:
             from pipeline.raster.mupdf import MupdfReader
 
             self._reader = MupdfReader(path, document.media_type or "")
@@ -136,7 +145,7 @@ class _Opened:
         self._reader.close()
 
 
-def _identify(uri: str, hash_content: bool) -> Document:
+def _identify(uri: str, hash_content: bool, limits: RasterLimits) -> Document:
     """Stat, hash and sniff a file; `media_type` is None if it is of no type we read.
 
     Raises:
@@ -153,7 +162,7 @@ def _identify(uri: str, hash_content: bool) -> Document:
         size_bytes=status.st_size,
         modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
         etag=_local_etag(status),
-        media_type=media_type_of(head) or _package_type(path, head),
+        media_type=_fake_type(head, limits) or media_type_of(head) or _package_type(path, head),
     )
 
 
@@ -189,6 +198,10 @@ def _read(path: str, hash_content: bool) -> tuple[str | None, bytes]:
     except OSError as error:
         raise _fault_of(error) from error
     return digest.hexdigest() if hash_content else None, head
+
+
+def _fake_type(head: bytes, limits: RasterLimits) -> str | None:
+    return FAKE_TYPE if limits.fake_decoder and head.startswith(FAKE_MAGIC) else None
 
 
 def _package_type(path: str, head: bytes) -> str | None:
