@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -136,3 +137,17 @@ def test_a_cluster_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None
     documents.pdf(tmp_path / "one.pdf", 1)
     with pytest.raises(ClusterError, match=r"^cannot join Ray at 127\.0\.0\.1:1: [^\n]+$"):
         run(job(tmp_path / "one.pdf", tmp_path / "out", "127.0.0.1:1"))
+
+
+def test_a_page_that_kills_hangs_or_starves_its_rasterizer_fails_alone(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    acts = {"a": ["ok", "ok", "abort", "ok"], "b": ["ok", "spin", "ok"], "c": ["eat", "ok"], "d": ["probe-hang"]}
+    for name, pages in acts.items():
+        (tmp_path / "in" / name).write_bytes(b"%PAGEMILL-FAKE\n" + json.dumps(pages).encode())
+    documents.pdf(tmp_path / "in" / "good.pdf", 3)
+    limits = {"fake_decoder": True, "page_timeout": 6.0, "rasterizer_memory_mb": 1000}
+    report = run(job(tmp_path / "in", tmp_path / "out", ray_address, **limits))
+    found = {(row[0].rpartition("/")[2], row[1]): row[4] for row in rows(tmp_path / "out") if row[4]}
+    codes = {("a", 2): "rasterizer_crashed", ("b", 1): "page_timeout", ("c", 0): "out_of_memory"}
+    assert found == {**codes, ("d", None): "page_timeout"}
+    assert report.totals.pages_by_status == {"ok": 9, "failed": 4}

@@ -22,6 +22,7 @@ OTHER_VALUES: dict[str, Any] = {
     "runner": "local",
     "ray_address": "auto",
     "progress": "none",
+    "fake_decoder": True,
 }
 
 

@@ -395,9 +395,11 @@ def test_one_crash_of_a_rasterizer_and_one_of_an_engine_do_not_make_a_page_the_c
 
 def test_a_page_that_kills_its_rasterizer_twice_alone_is_the_cause_and_the_next_page_is_not():
     flow = _probed(TWO_PAGES)
-    task = flow.next_task()
-    assert isinstance(task, RenderTask)
-    flow.on(TaskEnded(task, "killed"))
+    for alone in (False, True):
+        task = flow.next_task()
+        assert isinstance(task, RenderTask)
+        assert task.alone is alone, "after a crash every page has a process of its own"
+        flow.on(TaskEnded(task, "killed"))
     _crash_alone(flow)
     _render(flow, TWO_PAGES)  # the page behind it
     _crash_alone(flow)
@@ -523,3 +525,14 @@ def test_no_sources_are_no_work():
     assert flow.next_task() is None
     assert flow.next_batch(1) is None
     assert flow.finished
+
+
+def test_pixels_that_were_lost_with_their_node_are_rendered_again_and_not_alone():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    flow.on(PixelsLost(batch))
+    task = flow.next_task()
+    assert isinstance(task, RenderTask)
+    assert not task.alone

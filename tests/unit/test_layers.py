@@ -25,7 +25,7 @@ LAYERS = (
     {"pipeline.parquet", "pipeline.source"},
     {"pipeline.ledger"},
     {"pipeline.task"},
-    {"pipeline.flow", "pipeline.step", "pipeline.commit"},
+    {"pipeline.flow", "pipeline.step", "pipeline.commit", "pipeline.rasterizer"},
     {"pipeline.runner"},
     {"pipeline.local", "pipeline.cluster"},
     {"jobs"},
