@@ -26,7 +26,6 @@ from pipeline.task import (
     PageFailed,
     PageRendered,
     Piece,
-    PixelsLost,
     ProbeEnded,
     ProbeTask,
     Ready,
@@ -183,8 +182,8 @@ class Flow:
                 self._on_batch_crash(batch, crash)
             case BatchReturned(batch):
                 self._batch_retries.append(self._in_flight.pop(batch.batch_id))
-            case PixelsLost(batch):
-                self._on_pixels_lost(batch)
+            case _:
+                self._on_pixels_lost(event.batch)
 
     # rasterizing
 
