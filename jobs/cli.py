@@ -129,16 +129,21 @@ def _run(
     **options: Any,
 ) -> None:
     """Read documents and commit one row for every page; what is committed already is not read again."""
-    from jobs.run import run
-    from jobs.summary import summary
-
     if paths and len(paths) < 2:
         raise ConfigurationError("name the input and the output: pagemill run INPUT... OUT")
     given = {"inputs": tuple(paths[:-1]), "out": paths[-1]} if paths else {}
+    _run_and_report(_resolved({**given, **options}, config), as_json)
+
+
+def _run_and_report(config: JobConfig, as_json: bool) -> None:
+    """Run, tell how it went, and leave with the exit code of the run."""
+    from jobs.run import run
+    from jobs.summary import summary
+
     # Ray prints its own notes about dead workers to stdout, which is for results; rows and errors say the same.
     try:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
-            report = run(_resolved({**given, **options}, config))
+            report = run(config)
     except KeyboardInterrupt:  # typer would end with the same code and say nothing
         print("pagemill: stopped; what was committed stays", file=sys.stderr)
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -149,6 +154,20 @@ def _run(
     if as_json:
         print(report.as_json())
     raise typer.Exit(report.exit_code)
+
+
+@app.command(name="retry", no_args_is_help=True)
+def _retry(
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that a run has written to.")],
+    codes: Annotated[
+        str, typer.Option("--codes", help="Only pages that failed with one of these error codes, with commas.")
+    ] = "all",
+    as_json: _AsJson = False,
+) -> None:
+    """Run the last job of an output again for the pages that failed; whatever else is new is read, too."""
+    from jobs.retry import last_configuration
+
+    _run_and_report(last_configuration(out, codes), as_json)
 
 
 @app.command(name="plan", no_args_is_help=True)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -28,6 +28,7 @@ from pipeline.errors import (
     UnfinishedError,
 )
 from pipeline.flow import Flow, FlowLimits
+from pipeline.lease import Lease
 from pipeline.ledger import Ledger
 from pipeline.page import RasterLimits
 from pipeline.parquet import RunKeys
@@ -98,17 +99,17 @@ def run(config: JobConfig) -> RunReport:
     """
     if not config.inputs or not config.out:
         raise ConfigurationError("name at least one input and the output folder: pagemill run INPUT... OUT")
+    config = replace(config, inputs=tuple(map(absolute, config.inputs)), out=absolute(config.out))
     prepared = prepare(config)
-    out = os.path.abspath(os.path.expanduser(config.out))
-    discovery = Discovery(config.inputs, config.exclude, out)
+    discovery = Discovery(config.inputs, config.exclude, config.out)
     discovery.check()
     store = Store.open(config.out)
     started_at = datetime.now(UTC)
     fingerprint = config.fingerprint(prepared.spec.fingerprint_parts())
     run_id = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     keys = RunKeys(run_id, fingerprint, started_at, prepared.spec.identity)
-    committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now)
-    with Progress(config.progress) as progress:
+    with Lease.acquire(store, run_id, _now) as lease, Progress(config.progress) as progress:
+        committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check)
         _announce(progress, prepared)
         return _Run(config, prepared, discovery, store, committer, progress).go()
 
@@ -127,7 +128,7 @@ class _Run:
         started, problem = time.monotonic(), None
         keys, config = self.committer.keys, self.config
         with ThreadPoolExecutor(1) as pool:
-            ledger = pool.submit(Ledger.read, self.store, keys.config_fingerprint)
+            ledger = pool.submit(self._ledger)
             runner = _make_runner(config, self.prepared)
         with closing(runner):
             startup_s = time.monotonic() - started
@@ -154,6 +155,11 @@ class _Run:
         self._commit_run(report)
         return report
 
+    def _ledger(self) -> Ledger:
+        if self.config.overwrite:
+            return Ledger()
+        return Ledger.read(self.store, self.committer.keys.config_fingerprint, self.config.codes_to_retry)
+
     def _outcome(self, flow: Flow, problem: str | None) -> tuple[str, int]:
         if problem is not None:
             return "unfinished", UnfinishedError.exit_code
@@ -178,6 +184,13 @@ class _Run:
             self.committer.put_run(row)
         except UnfinishedError as error:
             self.progress.say(f"the row of the run could not be written: {error}")
+
+
+def absolute(given: str) -> str:
+    """An input or output as it can be named from any folder, so that `pagemill retry` finds it again."""
+    if given.startswith("@"):
+        return "@" + absolute(given[1:])
+    return given if "://" in given else os.path.abspath(os.path.expanduser(given))
 
 
 def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:

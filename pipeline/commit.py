@@ -24,13 +24,17 @@ class CommitLimits:
 
 @dataclass(slots=True)
 class Committer:
-    """Gathers rows in memory and puts them as parts. `clock` gives seconds, `now` UTC time."""
+    """Gathers rows in memory and puts them as parts. `clock` gives seconds, `now` UTC time.
+
+    `may_commit` is called before each commit and raises if this run may not write any more.
+    """
 
     store: Store
     keys: RunKeys
     limits: CommitLimits
     clock: Callable[[], float]
     now: Callable[[], datetime]
+    may_commit: Callable[[], None] = lambda: None
     num_committed: int = 0
     _rows: dict[str, list[Row]] = field(default_factory=lambda: {"pages": [], "documents": [], "batches": []})
     _num_bytes: int = 0
@@ -63,6 +67,7 @@ class Committer:
         Raises:
             StorageError: a part could not be put.
         """
+        self.may_commit()
         pages = self._rows["pages"]
         pages.sort(key=lambda row: (row["uri"], -1 if row["page_index"] is None else row["page_index"]))
         self._put("pages", self._num_bytes)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, ErrorCode
 
 
 def _option(
@@ -114,6 +114,13 @@ class JobConfig:
         minimum=64,
         metavar="MIB",
     )
+    overwrite: bool = _option(False, "Read everything again, whatever is committed already.", group="Output")
+    retry_failed: str = _option(
+        "",
+        "Read pages again that failed: 'all', or the error codes that count, with commas.",
+        group="Output",
+        metavar="CODES",
+    )
     commit_pages: int = _option(
         20_000, "Commit at the latest after this many pages ...", group="Output", minimum=1, metavar="N"
     )
@@ -146,6 +153,18 @@ class JobConfig:
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(item, getattr(self, item.name))
+        unknown = [code for code in self.codes_to_retry or () if code not in tuple(ErrorCode)]
+        if unknown:
+            raise ConfigurationError(
+                f"--retry-failed: no error code '{unknown[0]}'{nearest(unknown[0], tuple(ErrorCode))}"
+            )
+
+    @property
+    def codes_to_retry(self) -> frozenset[str] | None:
+        """Error codes of pages to read again; None for all of them."""
+        if self.retry_failed == "all":
+            return None
+        return frozenset(code.strip() for code in self.retry_failed.split(",") if code.strip())
 
     def as_json(self) -> str:
         """The resolved configuration, keys sorted, as it is written beside the output."""

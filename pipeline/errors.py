@@ -7,6 +7,7 @@
     │   └── EngineUnavailableError
     ├── UnfinishedError             exit 3   start the same command again
     │   ├── StorageError
+    │   ├── OutputInUseError
     │   ├── ClusterError
     │   └── EngineLostError
     └── PageFault                   never ends a job: it becomes a row with status ``failed``
@@ -61,6 +62,10 @@ class UnfinishedError(PagemillError):
 
 class StorageError(UnfinishedError):
     """The output could not be written or read."""
+
+
+class OutputInUseError(UnfinishedError):
+    """Another run writes to this output; when it has ended, the same command can start."""
 
 
 class ClusterError(UnfinishedError):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from pipeline.document import Document
 from pipeline.parquet import read_columns
+from pipeline.result import Status
 from pipeline.store import Store
 
-_COLUMNS = ("uri", "document_id", "page_index", "status", "config_fingerprint")
+_COLUMNS = ("uri", "document_id", "page_index", "status", "error_code", "config_fingerprint")
 
 
 @dataclass(slots=True)
@@ -20,16 +21,25 @@ class Ledger:
     _unopened: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, store: Store, config_fingerprint: str) -> Ledger:
+    def read(cls, store: Store, config_fingerprint: str, retry: frozenset[str] | None = frozenset()) -> Ledger:
         """Look through the committed parts; only the key columns are decoded.
+
+        Args:
+            store: The output.
+            config_fingerprint: Rows of another configuration do not count.
+            retry: Codes of failed rows that do not count either; None for all of them.
 
         Raises:
             StorageError: the output cannot be listed or read.
         """
         ledger = cls()
         for part in read_columns(store, "pages", _COLUMNS):
-            for uri, document_id, page_index, status, fingerprint in part:
-                if fingerprint == config_fingerprint and document_id is not None:
+            for uri, document_id, page_index, status, code, fingerprint in part:
+                if fingerprint != config_fingerprint or document_id is None:
+                    continue
+                if status == Status.FAILED and (retry is None or code in retry):
+                    ledger.forget(uri, document_id, page_index)
+                else:
                     ledger.add(uri, document_id, page_index, status)
         return ledger
 
@@ -42,6 +52,15 @@ class Ledger:
             for other in [other for other, bits in by_status.items() if bits & bit]:
                 by_status[other] ^= bit
             by_status[status] = by_status.get(status, 0) | bit
+
+    def forget(self, uri: str, document_id: str, page_index: int | None) -> None:
+        """Let a page count as not done, whatever rows it has had so far."""
+        if page_index is None:
+            self._unopened.pop((uri, document_id), None)
+            return
+        by_status = self._pages.get((uri, document_id), {})
+        for status in by_status:
+            by_status[status] &= ~(1 << page_index)
 
     def status_unopened(self, document: Document) -> str | None:
         """The status of the row that says that this document, as it is now, could not be opened, if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,6 +55,22 @@ class Store:
         except (OSError, BaseError) as error:
             raise StorageError(f"{key} could not be written: {_reason(error)}") from error
         return True
+
+    def put_over(self, key: str, data: bytes) -> None:
+        """Put an object whether or not there is one under this key; it, too, appears whole.
+
+        Raises:
+            StorageError: it could not be written.
+        """
+        try:
+            obstore.put(self._objects, key, data, mode="overwrite", use_multipart=False)
+        except (OSError, BaseError) as error:
+            raise StorageError(f"{key} could not be written: {_reason(error)}") from error
+
+    def delete(self, key: str) -> None:
+        """Remove an object if there is one; what cannot be removed stays, and nothing depends on it."""
+        with contextlib.suppress(OSError, BaseError):
+            obstore.delete(self._objects, key)
 
     def get(self, key: str) -> bytes:
         """The bytes of an object.

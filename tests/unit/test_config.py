@@ -23,6 +23,8 @@ OTHER_VALUES: dict[str, Any] = {
     "ray_address": "auto",
     "progress": "none",
     "fake_decoder": True,
+    "overwrite": True,
+    "retry_failed": "all",
 }
 
 

@@ -22,7 +22,7 @@ LAYERS = (
     {"pipeline.result"},
     {"pipeline.order", "pipeline.block"},
     {"pipeline.stats", "pipeline.store", "pipeline.raster", "pipeline.engines"},
-    {"pipeline.parquet", "pipeline.source"},
+    {"pipeline.parquet", "pipeline.source", "pipeline.lease"},
     {"pipeline.ledger"},
     {"pipeline.task"},
     {"pipeline.flow", "pipeline.step", "pipeline.commit", "pipeline.rasterizer"},

@@ -1,0 +1,101 @@
+"""One run at a time writes to an output, and a dead one does not block it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import OutputInUseError
+from pipeline.lease import DEAD_AFTER_S, Lease
+from pipeline.store import Store
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(str(tmp_path / "out"))
+
+
+def at(seconds: float = 0.0) -> Callable[[], datetime]:
+    return lambda: NOON + timedelta(seconds=seconds)
+
+
+def pretend(store: Store, **changes: object) -> None:
+    """Change what the newest holder has said of itself."""
+    key = next(key for key in reversed(store.keys("_lease")) if key.endswith(".json"))
+    store.put_over(key, json.dumps({**json.loads(store.get(key)), **changes}).encode())
+
+
+def test_a_second_run_is_told_who_holds_the_output_and_since_when(store: Store):
+    with Lease.acquire(store, "first", at()), pytest.raises(OutputInUseError) as caught:
+        Lease.acquire(store, "second", at(5))
+    assert caught.value.exit_code == 3
+    message = str(caught.value)
+    assert "in use by run first on" in message
+    assert "since 2026-01-01T12:00:00 UTC, last heard of 5 s ago" in message
+
+
+def test_a_run_that_has_ended_leaves_the_output_to_the_next(store: Store):
+    with Lease.acquire(store, "first", at()) as first:
+        pass
+    with Lease.acquire(store, "second", at()) as second:
+        assert (first.epoch, second.epoch) == (1, 2)
+    assert [key for key in store.keys("_lease") if key.startswith("_lease/00000001")] == []
+
+
+@pytest.mark.parametrize("change", [{"process_started": "1"}, {"boot_id": "of another boot"}])
+def test_a_holder_of_this_machine_whose_process_is_gone_is_followed_at_once(change: dict[str, str], store: Store):
+    Lease.acquire(store, "killed", at())
+    pretend(store, **change)
+    assert Lease.acquire(store, "next", at(1)).epoch == 2
+
+
+def test_a_silent_holder_of_another_machine_is_followed_only_after_a_while(store: Store):
+    Lease.acquire(store, "far away", at()).beat()
+    pretend(store, host="another", pid=1)
+    with pytest.raises(OutputInUseError, match="on another"):
+        Lease.acquire(store, "next", at(DEAD_AFTER_S - 1))
+    assert Lease.acquire(store, "next", at(DEAD_AFTER_S + 1)).epoch == 2
+
+
+def test_a_beat_keeps_a_holder_of_another_machine_alive(store: Store):
+    lease = Lease.acquire(store, "far away", at())
+    pretend(store, host="another")
+    lease.now = at(100)
+    lease.beat()
+    with pytest.raises(OutputInUseError, match="last heard of 10 s ago"):
+        Lease.acquire(store, "next", at(110))
+
+
+def test_a_holder_that_was_thought_dead_may_not_commit_any_more(store: Store):
+    slow = Lease.acquire(store, "slow", at())
+    slow.check()
+    pretend(store, process_started="1")
+    quick = Lease.acquire(store, "quick", at())
+    quick.check()
+    with pytest.raises(OutputInUseError, match="another run has taken over"):
+        slow.check()
+
+
+def test_of_runs_that_start_together_exactly_one_gets_the_output(store: Store):
+    barrier, got, refused = threading.Barrier(8), [], []
+
+    def race(name: str) -> None:
+        barrier.wait()
+        try:
+            got.append(Lease.acquire(store, name, at()).epoch)
+        except OutputInUseError:
+            refused.append(name)
+
+    threads = [threading.Thread(target=race, args=(f"run-{i}",)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (got, len(refused)) == ([1], 7)
