@@ -15,7 +15,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import fmean, median
 
 from pipeline.result import Line
@@ -258,17 +258,13 @@ def _parts(block: list[_Box], zone: _Zone, height: float) -> list[list[_Box]]:
 
 
 def _margin(boxes: Sequence[_Box], height: float) -> int:
-    """How many of the topmost fragments are a running head or a heading: a few rows, a clear gap below them."""
-    lowest, found, rows = boxes[0].y1, 0, 1
-    for index, box in enumerate(boxes[1:], start=1):
-        if box.middle > lowest:
-            if box.y0 - lowest > (0.8 if rows == 1 else 1.5) * height:
-                found = index
-            rows += 1
-        if rows > 5:
-            break
-        lowest = max(lowest, box.y1)
-    return found
+    """How many of the topmost fragments are a running head or a heading: up to five rows, and a gap below them."""
+    bottoms = list(accumulate((box.y1 for box in boxes), max))
+    gaps = [box.y0 - bottom for box, bottom in zip(boxes[1:], bottoms, strict=False)]
+    usual = max(0.0, sorted(gaps)[4 * (len(gaps) - 1) // 5])
+    starts = [index for index, gap in enumerate(gaps, start=1) if gap > -boxes[index].height / 2][:5]
+    least = [usual + (0.8 if row == 0 else 1.5) * height for row in range(len(starts))]
+    return max((start for start, gap in zip(starts, least, strict=True) if gaps[start - 1] > gap), default=0)
 
 
 def _rows(block: list[_Box]) -> list[list[_Box]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ _mupdf = pymupdf.mupdf
 pymupdf.TOOLS.mupdf_display_errors(False)
 pymupdf.TOOLS.mupdf_display_warnings(False)
 
+_ALLOCATION = re.compile(r"alloc \([^)]*\) failed")
 _FILE_TYPES = {"application/pdf": "pdf", "application/oxps": "xps"}
 _GRAY_THRESHOLD = 0.02
 """How far from gray a colour may be and still count as gray: MuPDF's own value for 'imperceptible'."""
@@ -33,7 +35,7 @@ class MupdfReader:
             encrypted = bool(self._document.needs_pass)
             self.page_count = 0 if encrypted else int(self._document.page_count)
         except Exception as error:
-            raise PageFault(ErrorCode.BROKEN_DOCUMENT, _complaint(error)) from error
+            raise _fault_of(error, ErrorCode.BROKEN_DOCUMENT) from error
         if encrypted:
             raise PageFault(ErrorCode.ENCRYPTED, "a password is needed to open the document")
         if self.page_count == 0:
@@ -52,12 +54,10 @@ class MupdfReader:
             channels = 3 if _has_colour(drawing) else 1
             sized = self._sized(page, loaded, rule, channels)
             pixels = _draw(drawing, loaded.rect, sized)
-        except MemoryError as error:
-            raise PageFault(ErrorCode.OUT_OF_MEMORY, "rendering the page ran out of memory") from error
         except PageFault:
             raise
         except Exception as error:
-            raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error)) from error
+            raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
         return _with_warnings(sized), pixels
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class MupdfReader:
         try:
             return self._document.load_page(page.page_index)
         except Exception as error:
-            raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error)) from error
+            raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
 
     def _sized(self, page: Page, loaded: Any, rule: RasterRule, channels: int) -> SizedPage:
         width_pt, height_pt = loaded.rect.width, loaded.rect.height
@@ -98,9 +98,13 @@ def _open(path: str, file_type: str) -> Any:
 
 
 def _has_colour(drawing: Any) -> bool:
-    """Ask MuPDF's test device, which stops at the first colour; an image in a colour space counts as one."""
+    """Ask MuPDF's test device, which stops at the first colour; an image in a colour space counts as one.
+
+    The device can look at the pixels of images as well (FZ_TEST_OPT_IMAGES), but then finds in some processes
+    that every one of them has a colour, and in others that none has (MuPDF 1.28).
+    """
     found = _mupdf.ll_fz_new_test_device_outparams()
-    options = _mupdf.FZ_TEST_OPT_IMAGES | _mupdf.FZ_TEST_OPT_SHADINGS
+    options = _mupdf.FZ_TEST_OPT_SHADINGS
     device = _mupdf.FzDevice(_mupdf.ll_fz_new_test_device_outparams_fn(_GRAY_THRESHOLD, options, None, found))
     everywhere = _mupdf.FzRect(_mupdf.FzRect.Fixed_INFINITE)
     try:
@@ -143,6 +147,14 @@ class _Samples:
 def _with_warnings(sized: SizedPage) -> SizedPage:
     text = pymupdf.TOOLS.mupdf_warnings()
     return replace(sized, warning=one_line(text)) if text else sized
+
+
+def _fault_of(error: Exception, code: ErrorCode) -> PageFault:
+    """The fault that MuPDF's complaint stands for; what its allocator says is no fault of the document."""
+    complaint = _complaint(error)
+    if isinstance(error, MemoryError) or _ALLOCATION.search(complaint):
+        return PageFault(ErrorCode.OUT_OF_MEMORY, f"MuPDF ran out of memory: {complaint}")
+    return PageFault(code, complaint)
 
 
 def _complaint(error: Exception) -> str:

@@ -242,12 +242,12 @@ def test_a_file_that_vanished_after_it_was_probed_is_not_found(tmp_path: Path):
     assert [str(m.failure.code) for m in made if isinstance(m, Unrendered)] == ["not_found", "not_found"]
 
 
-@pytest.mark.parametrize("name", ["pdf", "png"])
 def test_a_picture_that_cannot_be_opened_any_more_is_unreadable(tmp_path: Path):
     with pytest.raises(PageFault, match="unreadable: No such file or directory"):
         picture_module.PictureReader(str(tmp_path / "gone.png"), "image/png")
 
 
+@pytest.mark.parametrize("name", ["pdf", "png"])
 def test_running_out_of_memory_fails_the_page_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fails(*arguments):
         raise MemoryError
@@ -257,6 +257,26 @@ def test_running_out_of_memory_fails_the_page_alone(name: str, tmp_path: Path, m
     path = tmp_path / f"a.{name}"
     pdf(path, (30, 20, BLACK)) if name == "pdf" else Image.new("L", (9, 9)).save(path)
     assert codes(path) == ["out_of_memory"]
+
+
+@pytest.mark.parametrize("complaint", ["malloc (432000000 bytes) failed", "code=2: calloc (9 x 1 bytes) failed"])
+def test_what_the_allocator_of_mupdf_says_is_no_fault_of_the_page(
+    complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(*arguments):
+        raise RuntimeError(complaint)
+
+    path = pdf(tmp_path / "a.pdf", (30, 20, BLACK))
+    document = probe(Source(uri_of_path(str(path)))).document
+    monkeypatch.setattr(mupdf, "_draw", fails)
+    (made,) = render_pages(document, 0, 1, AS_IS)
+    assert isinstance(made, Unrendered)
+    assert made.failure.code == ErrorCode.OUT_OF_MEMORY
+    assert made.failure.retryable
+    monkeypatch.setattr(mupdf, "_open", fails)
+    failure = failure_of(path)
+    assert failure is not None
+    assert failure.code == ErrorCode.OUT_OF_MEMORY
 
 
 SEEDS = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pymupdf
 import pytest
 from PIL import Image
 
@@ -129,6 +130,24 @@ def test_a_gray_page_has_one_channel_and_a_coloured_one_three(tmp_path: Path):
     path = pdf(tmp_path / "a.pdf", (30, 20, BLACK), (30, 20, RED), (30, 20, (0.5, 0.5, 0.5)))
     assert [item.sized.channels for item in rasters(path)] == [1, 3, 1]
     assert rasters(path)[1].pixels[2, 2].tolist() == [255, 0, 0]
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("1", 1), ("RGB", 3), ("CMYK", 3)])
+def test_a_scan_in_a_pdf_has_as_many_channels_as_its_colour_space(mode: str, channels: int, tmp_path: Path):
+    """In some processes MuPDF took every image for gray when it was asked to look at its pixels."""
+    image = tmp_path / ("scan.jpg" if mode == "CMYK" else "scan.png")
+    pixels = np.zeros((40, 60, 3), np.uint8)
+    pixels[:, :, 0] = 200
+    Image.fromarray(pixels).convert(mode).save(image)
+    document = pymupdf.open()
+    page = document.new_page(width=30, height=20)
+    page.insert_image(page.rect, filename=image)
+    document.save(tmp_path / "a.pdf")
+    only = raster(tmp_path / "a.pdf")
+    assert only.sized.channels == channels
+    if channels == 3:
+        red, _, blue = only.pixels[10, 15].tolist()
+        assert red > blue + 100
 
 
 def test_a_vector_page_is_drawn_at_the_resolution_wanted(tmp_path: Path):
