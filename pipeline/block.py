@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_PAGES = 8
-MAX_BYTES = 16 << 20
+MAX_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ class SimulatedRunner:
     def _of_stream(self, stream: _Stream) -> list[Event]:
         task, left = stream.task, stream.items[stream.position :]
         alone = None
-        if left and len(stream.items) == 1:
+        if left and task.alone and len(stream.items) == 1:
             alone = ("task", left[0].uri, -1) if isinstance(left[0], Source) else ("task", *left[0].key)
         if self._accident(self.scenario.chaos.crash, alone):
             self._streams.remove(stream)
@@ -256,7 +256,8 @@ class SimulatedRunner:
             self._streams.remove(stream)
             return [TaskEnded(task)]
         told = left[: 1 if isinstance(task, ProbeTask) else self._dice.randint(1, MAX_BLOCK)]
-        if any(self._kills(item) for item in told):
+        survives = task.alone and self._dice.random() < 0.6  # mostly the process of its own dies, not the task's
+        if any(self._kills(item) for item in told) and not survives:
             self._streams.remove(stream)
             return [TaskEnded(task, "killed")]
         stream.position += len(told)
@@ -270,7 +271,9 @@ class SimulatedRunner:
     def _told(self, task: ProbeTask | RenderTask, item: Source | Piece) -> Event:
         if isinstance(item, Source):
             assert isinstance(task, ProbeTask)
-            return ProbeEnded(task, self._opened(item))
+            failure = Failure(Stage.DISCOVER, ErrorCode.RASTERIZER_CRASHED, "died alone")
+            kills = self._kills(item)
+            return ProbeEnded(task, Probe(Document(item.uri), failure) if kills else self._opened(item))
         assert isinstance(task, RenderTask)
         return self._of_page(task, item)
 
@@ -284,8 +287,13 @@ class SimulatedRunner:
     def _of_page(self, task: RenderTask, piece: Piece) -> Event:
         document = self._by_uri[piece.document.uri]
         assert piece.pages() == [document.page(piece.first)]
-        if document.pages[piece.first] is Fate.CANNOT_BE_RENDERED:
-            failure = Failure(Stage.RASTERIZE, ErrorCode.BROKEN_PAGE, "made to fail")
+        codes = {
+            Fate.CANNOT_BE_RENDERED: ErrorCode.BROKEN_PAGE,
+            Fate.KILLS_THE_RASTERIZER: ErrorCode.RASTERIZER_CRASHED,
+        }
+        fate = document.pages[piece.first]
+        if fate in codes:
+            failure = Failure(Stage.RASTERIZE, codes[fate], "made to fail")
             return PageFailed(task, document.page(piece.first), failure)
         sized = document.sized(piece.first)
         assert sized.page.key not in self.pixels, "a page was rendered twice"

@@ -97,6 +97,24 @@ def test_not_a_number_is_out_of_every_range(name: str):
         JobConfig(**{name: float("nan")})
 
 
+@pytest.mark.parametrize(
+    ("told", "codes"),
+    [
+        ("", set()),
+        ("all", None),
+        ("encrypted", {"encrypted"}),
+        (" not_found, unreadable,", {"not_found", "unreadable"}),
+    ],
+)
+def test_what_is_to_be_read_again_is_told_by_its_codes(told: str, codes: set[str] | None):
+    assert JobConfig(retry_failed=told).codes_to_retry == codes
+
+
+def test_a_code_that_is_none_is_an_error_that_names_the_nearest():
+    with pytest.raises(ConfigurationError, match="--retry-failed: no error code 'encripted'; did you mean 'encrypted'"):
+        JobConfig(retry_failed="not_found,encripted")
+
+
 @pytest.mark.parametrize("name", [item.name for item in option_fields() if item.metadata["choices"]])
 def test_a_choice_is_one_of_those_offered(name: str):
     with pytest.raises(ConfigurationError, match=f"--{name} must be one of .*, not 'sometimes'"):

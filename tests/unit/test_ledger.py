@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.errors import ErrorCode
 from pipeline.ledger import Ledger
 from pipeline.parquet import RunKeys, encode, page_row, part_key
 from pipeline.result import PageResult, Status
@@ -47,6 +49,21 @@ def test_every_page_is_counted_once_under_its_latest_status(noted: list[tuple[in
     counted = _ledger(noted).statuses(a_document(page_count=page_count))
     latest = [status for index, status in dict(noted).items() if index < page_count]
     assert {status: n for status, n in counted.items() if n} == {s: latest.count(s) for s in set(latest)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), statuses, st.booleans()), max_size=60), st.integers(0, 25))
+def test_only_the_last_row_of_a_page_says_whether_it_is_done(noted: list[tuple[int, str, bool]], page_count: int):
+    ledger, last = Ledger(), dict[int, bool]()
+    for index, status, counts in noted:
+        last[index] = counts
+        if counts:
+            ledger.add("file:///a.pdf", "d" * 64, index, status)
+        else:
+            ledger.forget("file:///a.pdf", "d" * 64, index)
+    document = a_document(page_count=page_count)
+    remaining = [index for run in ledger.remaining(document, 7) for index in run]
+    assert remaining == [index for index in range(page_count) if not last.get(index)]
+    assert sum(ledger.statuses(document).values()) == page_count - len(remaining)
 
 
 def test_rows_of_another_document_or_of_other_bytes_count_for_nothing():
@@ -95,3 +112,27 @@ def test_a_page_that_failed_and_was_read_later_counts_as_read(tmp_path: Path):
     _put(store, 0, [PageResult(a_document(), a_page(), Status.FAILED, failure=a_failure())])
     _put(store, 1, [a_result(0)])
     assert Ledger.read(store, KEYS.config_fingerprint).statuses(a_document()) == {"ok": 1}
+
+
+@pytest.mark.parametrize(
+    ("retry", "remaining", "unopened"),
+    [
+        (frozenset(), [], "failed"),
+        (frozenset({"broken_page"}), [1], "failed"),
+        (frozenset({"encrypted"}), [], None),
+        (frozenset({"broken_page", "encrypted"}), [1], None),
+        (None, [1], None),
+    ],
+)
+def test_failed_rows_that_are_to_be_read_again_do_not_count(
+    retry: frozenset[str] | None, remaining: list[int], unopened: str | None, tmp_path: Path
+):
+    store, document = Store.open(str(tmp_path)), a_document(page_count=3)
+    failed = [PageResult(document, a_page(index), Status.FAILED, failure=a_failure()) for index in (1, 2)]
+    locked = a_document("file:///locked.pdf", None)
+    refused = PageResult(locked, None, Status.FAILED, failure=a_failure(ErrorCode.ENCRYPTED))
+    _put(store, 0, [a_result(0), *failed, refused])
+    _put(store, 1, [a_result(2)])  # read again before, and well
+    ledger = Ledger.read(store, KEYS.config_fingerprint, retry)
+    assert [index for run in ledger.remaining(document, 9) for index in run] == remaining
+    assert ledger.status_unopened(locked) == unopened

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.plan import make_plan
+from jobs.retry import last_configuration
 from jobs.run import RunReport, run
 from jobs.summary import summary
 from pipeline.config import JobConfig
@@ -120,6 +121,20 @@ def test_a_page_that_the_engine_fails_on_fails_alone(folder: Path, tmp_path: Pat
     codes = {1: "engine_error", 2: "engine_contract"}
     assert all(row["error_code"] == codes.get(row["page_index"]) for row in rows)
     assert report.totals.failures_by_code["engine_error"] == 3
+
+
+def test_what_failed_is_read_again_when_it_is_asked_for_and_nothing_else_is(folder: Path, tmp_path: Path):
+    first = run(_job(folder, tmp_path / "out", "fail_pages=1"))
+    (folder / "empty.pdf").write_bytes(b"still no document")
+    for codes, expected in (("engine_error", 3 + 1), ("encrypted,broken_document", 2), ("all", 3 + 4)):
+        again = run(last_configuration(str(tmp_path / "out"), codes))
+        assert again.totals.pages == expected, codes
+        assert again.keys.config_fingerprint == first.keys.config_fingerprint
+
+
+def test_an_output_without_a_run_has_nothing_to_read_again(tmp_path: Path):
+    with pytest.raises(InputError, match="no finished run to take the configuration from"):
+        last_configuration(str(tmp_path), "all")
 
 
 def test_documents_batches_and_the_run_have_their_rows(ran: RunReport, tmp_path: Path):
