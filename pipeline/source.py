@@ -45,6 +45,8 @@ class Discovery:
         """
         _spec(self.exclude, "--exclude")
         for given in self.inputs:
+            if self.out and os.path.abspath(_local(given)) == self.out:
+                raise InputError(f"{given} is the output folder and an input at once; name another output")
             if given.startswith("@"):
                 self._listed(given[1:])
             elif _is_remote(given):

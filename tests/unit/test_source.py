@@ -339,3 +339,8 @@ def test_sources_come_one_by_one(tmp_path: Path):
     next(sources)
     _tree(tmp_path, "b/3.pdf")
     assert [os.path.basename(source.uri) for source in sources] == ["2.pdf", "3.pdf"]
+
+
+def test_an_input_that_is_the_output_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="is the output folder and an input at once"):
+        Discovery([str(tmp_path)], out=str(tmp_path)).check()
