@@ -16,7 +16,7 @@ import typer
 
 from pipeline import __version__
 from pipeline.config import JobConfig, option_fields
-from pipeline.errors import EXIT_INTERRUPTED, ConfigurationError, PagemillError
+from pipeline.errors import EXIT_INTERRUPTED, EXIT_UNFINISHED, ConfigurationError, PagemillError
 
 app = typer.Typer(
     name="pagemill",
@@ -42,6 +42,9 @@ def main(arguments: list[str] | None = None) -> None:
     except PagemillError as error:
         print(f"pagemill: error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:  # such as a full disk behind stdout
+        print(f"pagemill: error: {error.strerror or error}", file=sys.stderr)
+        sys.exit(EXIT_UNFINISHED)
 
 
 def _version(value: bool) -> None:

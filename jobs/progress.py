@@ -18,7 +18,7 @@ _LINE_EVERY_S = 30.0
 class Progress:
     """A `pipeline.runner.Watch`: a bar on a terminal, a line now and then elsewhere, and the Ctrl-C handler.
 
-    The first SIGINT or SIGTERM asks the run to finish what is in flight; the second raises KeyboardInterrupt.
+    The first SIGINT, SIGTERM or SIGHUP asks the run to finish what is in flight; the second raises KeyboardInterrupt.
     """
 
     def __init__(self, style: str) -> None:
@@ -30,8 +30,7 @@ class Progress:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Progress:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._on_signal)
+        self.listen()
         if self._style == "bar":
             self._bar = tqdm(unit="page", dynamic_ncols=True, file=sys.stderr, smoothing=0.1, desc="starting")
         return self
@@ -43,6 +42,12 @@ class Progress:
             signal.signal(number, handler)
         if self._bar is not None:
             self._bar.close()
+
+    def listen(self) -> None:
+        """Take the signals; again after Ray has started, which puts a handler of its own in the place of ours."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            previous = signal.signal(number, self._on_signal)
+            self._previous.setdefault(number, previous)
 
     def should_stop(self) -> bool:
         """Whether to finish what is in flight and leave."""

@@ -130,6 +130,7 @@ class _Run:
         with ThreadPoolExecutor(1) as pool:
             ledger = pool.submit(self._ledger)
             runner = _make_runner(config, self.prepared)
+            self.progress.listen()
         with closing(runner):
             startup_s = time.monotonic() - started
             limits = _flow_limits(config, self.prepared)
@@ -183,7 +184,8 @@ class _Run:
         try:
             self.committer.put_run(row)
         except UnfinishedError as error:
-            self.progress.say(f"the row of the run could not be written: {error}")
+            if report.problem is None:  # else its cause is told already
+                self.progress.say(f"the row of the run could not be written: {error}")
 
 
 def absolute(given: str) -> str:

@@ -44,7 +44,7 @@ def _lines(report: RunReport) -> Iterator[str]:
         yield f"batches    {totals.batches}, {mean:.1f} pages each, {totals.padding_ratio:.1%} padding"
     yield f"output     {report.out}"
     if not (totals.pages or totals.pages_already_done):
-        yield "           no documents were found"
+        yield f"           {'no documents were found' if report.outcome == 'done' else 'nothing was read'}"
         return
     yield f"look at it {_query(report.out)}"
 

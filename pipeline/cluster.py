@@ -73,6 +73,8 @@ _MAX_DEATHS_BEFORE_THE_FIRST = 3
 """Engine processes that may die while loading when none has ever loaded."""
 
 
+_FOLDER_PREFIX = "pagemill-"
+
 _CONNECT_S = 10.0
 """Longest wait for the head node of a cluster to answer."""
 
@@ -246,7 +248,8 @@ class ClusterRunner:
         # Engines and rasterizers may both use every core: the system shares them, and back-pressure
         # stops the rasterizers as soon as they are ahead.
         num_cpus = self._num_rasterizers + max(1, round(num_actors * self.needs.num_cpus))
-        self._folder = tempfile.mkdtemp(prefix="pagemill-")
+        _sweep()
+        self._folder = tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-")
         ray.init(
             num_cpus=num_cpus,
             object_store_memory=max(self.options.raster_bytes * 5 // 2, 256 << 20),
@@ -363,6 +366,14 @@ class ClusterRunner:
             block = next(stream.generator)
             self._pixels.update({item.page.key: (block, position) for position, item in enumerate(sized)})
         return [_page_event(stream.task, item) for item in made]
+
+
+def _sweep() -> None:
+    """Remove Ray's temporary files of runs that were killed: their folders carry the number of their process."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _page_event(task: RenderTask, item: SizedPage | Unrendered) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import math
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
@@ -242,5 +243,5 @@ def _check(item: Field[Any], value: Any) -> None:
     if choices and value not in choices:
         raise ConfigurationError(f"{flag} must be one of {', '.join(choices)}, not '{value}'")
     minimum = item.metadata.get("minimum")
-    if minimum is not None and not value >= minimum:
+    if minimum is not None and not minimum <= value < math.inf:
         raise ConfigurationError(f"{flag} must be at least {minimum}, not {value}")

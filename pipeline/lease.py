@@ -18,13 +18,12 @@ from pathlib import Path
 from types import TracebackType
 
 from pipeline.errors import OutputInUseError, StorageError
+from pipeline.source import LEASE_FOLDER
 from pipeline.store import Store
 
 BEAT_S = 10.0
 DEAD_AFTER_S = 60.0
 """A holder on another machine counts as dead after this long without a beat; on this one its process is asked."""
-
-_FOLDER = "_lease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class Lease:
 
 
 def _must_be_free(store: Store, epoch: int, now: datetime) -> None:
-    keys = set(store.keys(_FOLDER))
+    keys = set(store.keys(LEASE_FOLDER))
     if _key(epoch, "released") in keys:
         return
     holder = Holder(**json.loads(store.get(_key(epoch, "json"))))
@@ -144,7 +143,7 @@ def _must_be_free(store: Store, epoch: int, now: datetime) -> None:
 
 
 def _epochs(store: Store) -> list[int]:
-    names = [key.rpartition("/")[2] for key in store.keys(_FOLDER)]
+    names = [key.rpartition("/")[2] for key in store.keys(LEASE_FOLDER)]
     return sorted(int(name.partition(".")[0]) for name in names if name.endswith(".json"))
 
 
@@ -154,7 +153,7 @@ def _forget(store: Store, epoch: int) -> None:
 
 
 def _key(epoch: int, kind: str) -> str:
-    return f"{_FOLDER}/{epoch:08d}.{kind}"
+    return f"{LEASE_FOLDER}/{epoch:08d}.{kind}"
 
 
 def _boot_id() -> str:

@@ -15,6 +15,9 @@ from pipeline.errors import ErrorCode, InputError
 IGNORE_FILE = ".pagemillignore"
 """Patterns of what to leave out of the folder it lies in and those below, in the syntax of .gitignore."""
 
+LEASE_FOLDER = "_lease"
+"""What every output folder of Pagemill holds: by it, outputs of other runs are known and left out."""
+
 _JUNK = ("thumbs.db", "desktop.ini", "ehthumbs.db")
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".download")
 
@@ -24,7 +27,7 @@ class Discovery:
     """Finds the sources of a job; `num_ignored` counts what was seen and left out on the way.
 
     Folders are walked without following links to folders; names starting with a dot, unfinished downloads
-    and the litter of desktop systems are left out, as is the output folder. A file named on its own is always
+    and the litter of desktop systems are left out, as are output folders. A file named on its own is always
     taken. No document is opened, and nothing is remembered of what a folder held.
     """
 
@@ -45,6 +48,8 @@ class Discovery:
         """
         _spec(self.exclude, "--exclude")
         for given in self.inputs:
+            if not given.strip():
+                raise InputError("an input is empty")
             if self.out and os.path.abspath(_local(given)) == self.out:
                 raise InputError(f"{given} is the output folder and an input at once; name another output")
             if given.startswith("@"):
@@ -127,7 +132,8 @@ class Discovery:
         if name.startswith((".", "~$")) or name in _JUNK or (not is_folder and name.endswith(_UNFINISHED)):
             return True
         if is_folder:
-            return entry.path == self.out or rules.match(entry.path + "/")
+            is_output = entry.path == self.out or os.path.isdir(os.path.join(entry.path, LEASE_FOLDER))
+            return is_output or rules.match(entry.path + "/")
         linked_folder = entry.is_symlink() and os.path.isdir(entry.path)
         return linked_folder or rules.match(entry.path)
 

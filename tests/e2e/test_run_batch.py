@@ -99,12 +99,17 @@ def test_the_tables_are_read_by_duckdb_polars_and_pandas_through_globs(folder: P
     assert documents_table.fetchall() == [(1, 1), (3, 3), (3, 3), (5, 5), *[(None, 0)] * 5]
 
 
-def interrupted(arguments: list[str], *signals_at_s: float) -> tuple[int, str, float]:
-    """Run in a process group of its own and send SIGINT to the whole group, as a terminal does."""
+def interrupted(
+    arguments: list[str], *signals_at_s: float, number: signal.Signals = signal.SIGINT
+) -> tuple[int, str, float]:
+    """Run in a process group of its own and send the signal to the whole group, as a terminal does."""
     running = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True)
     for delay_s in signals_at_s:
         time.sleep(delay_s)
-        os.killpg(running.pid, signal.SIGINT)
+        if number is signal.SIGINT:
+            os.killpg(running.pid, number)
+        else:
+            running.send_signal(number)
     sent = time.monotonic()
     _, errors = running.communicate(timeout=90)
     return running.returncode, errors, time.monotonic() - sent
@@ -126,6 +131,17 @@ def test_ctrl_c_commits_what_is_in_flight_and_the_same_command_goes_on(tmp_path:
     assert json.loads(done.stdout)["pages_already_done"] == len(first)
     assert done.returncode == 0
     assert rows(out, "page_index") == [(index,) for index in range(200)]
+
+
+def test_sigterm_to_a_run_on_ray_commits_and_leaves_like_ctrl_c(tmp_path: Path) -> None:
+    documents.pdf(tmp_path / "long.pdf", 200)
+    slow = ("--engine-option", "delay_s=0.2", "--engine-option", "batch_size=2")
+    arguments = command(tmp_path / "long.pdf", tmp_path / "out", *FAKE, *slow)
+    code, errors, _ = interrupted(arguments, 16, number=signal.SIGTERM)
+    assert code == 130, errors
+    assert "finishing the batches in flight" in errors
+    assert "SIGTERM received" not in errors
+    assert 0 < len(rows(tmp_path / "out", "page_index")) < 200
 
 
 def test_ctrl_c_twice_stops_at_once(tmp_path: Path) -> None:

@@ -344,3 +344,13 @@ def test_sources_come_one_by_one(tmp_path: Path):
 def test_an_input_that_is_the_output_is_refused(tmp_path: Path):
     with pytest.raises(InputError, match="is the output folder and an input at once"):
         Discovery([str(tmp_path)], out=str(tmp_path)).check()
+
+
+def test_the_output_of_another_run_is_no_document(tmp_path: Path):
+    _tree(tmp_path, "a.pdf", "old/_lease/00000001.released", "old/pages/x.parquet")
+    assert _found(tmp_path) == ["a.pdf"]
+
+
+def test_an_empty_input_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="an input is empty"):
+        Discovery([""]).check()
