@@ -46,6 +46,8 @@ class Progress:
     def listen(self) -> None:
         """Take the signals; again after Ray has started, which puts a handler of its own in the place of ours."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # under nohup a run is to outlive its terminal
             previous = signal.signal(number, self._on_signal)
             self._previous.setdefault(number, previous)
 

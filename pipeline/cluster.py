@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +31,7 @@ from pipeline.engines.engine import Engine, Needs
 from pipeline.errors import ClusterError, EngineLostError
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.result import BatchOutcome, Unrendered, one_line
+from pipeline.scratch import Scratch
 from pipeline.step import Place, step
 from pipeline.task import (
     BatchCrashed,
@@ -61,19 +60,14 @@ _CALLS_PER_WORKER = 64
 _MAX_DEATHS_IN_A_ROW = 12
 """Engine processes that may die without one batch read in between; narrowing a batch of 64 to its page takes 8."""
 
-
 _LOOPBACK: dict[str, Any] = {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
 """A Ray that is started here listens on the loopback interface only (Ray itself replaces 127.0.0.1)."""
-
 
 _LAST_WORDS_S = 10.0
 """How long to wait for what a dead actor may have answered before."""
 
 _MAX_DEATHS_BEFORE_THE_FIRST = 3
 """Engine processes that may die while loading when none has ever loaded."""
-
-
-_FOLDER_PREFIX = "pagemill-"
 
 _CONNECT_S = 10.0
 """Longest wait for the head node of a cluster to answer."""
@@ -95,14 +89,6 @@ class _Actor:
     handle: Any
     loading: Any
     batches: int = 0
-
-
-@dataclass(slots=True)
-class _Stream:
-    """A running task: its generator, and how it tells what it made."""
-
-    task: ProbeTask | RenderTask
-    generator: Any
 
 
 @ray.remote(max_retries=0, max_calls=_CALLS_PER_WORKER)
@@ -152,13 +138,13 @@ class ClusterRunner:
     rule: RasterRule
     options: ClusterOptions
     _actors: list[_Actor] = field(default_factory=list)
-    _streams: dict[Any, _Stream] = field(default_factory=dict)
+    _streams: dict[Any, ProbeTask | RenderTask] = field(default_factory=dict)
     _batches: dict[Any, tuple[_Actor, Batch]] = field(default_factory=dict)
     _pixels: dict[tuple[str, int], tuple[Any, int]] = field(default_factory=dict)
     _num_rasterizers: int = 0
     _deaths_in_a_row: int = 0
     _has_loaded: bool = False
-    _folder: str | None = None
+    _scratch: Scratch | None = None
 
     def start(self) -> None:
         """Start or join Ray, and begin to load the engines.
@@ -192,7 +178,7 @@ class ClusterRunner:
         else:
             streaming = _render.options(num_returns="streaming", _generator_backpressure_num_objects=_BUFFERED_OBJECTS)
             generator = streaming.remote(task.pieces, self.rule, self.options.limits, task.alone)
-        self._streams[generator] = _Stream(task, generator)
+        self._streams[generator] = task
 
     def start_batch(self, batch: Batch) -> None:
         """Give a batch to the actor with least to do; pixels go by reference."""
@@ -210,7 +196,7 @@ class ClusterRunner:
         """What has happened within a fifth of a second."""
         waiting: list[Any] = [actor.loading for actor in self._actors if actor.loading is not None]
         waiting += self._batches
-        waiting += [g for g, s in self._streams.items() if take_pages or isinstance(s.task, ProbeTask)]
+        waiting += [g for g, task in self._streams.items() if take_pages or isinstance(task, ProbeTask)]
         if not waiting:
             return []
         ready, _ = ray.wait(waiting, num_returns=1, timeout=0.2, fetch_local=False)
@@ -221,7 +207,7 @@ class ClusterRunner:
             if item in self._batches:
                 events += self._batch_events(item)
             elif item in self._streams:
-                events += self._stream_events(self._streams[item])
+                events += self._stream_events(item)
             else:
                 self._take_loaded(item)
         return events
@@ -236,8 +222,8 @@ class ClusterRunner:
         for actor in self._actors:
             ray.kill(actor.handle)
         ray.shutdown()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._scratch:
+            self._scratch.remove()
 
     # processes
 
@@ -248,15 +234,14 @@ class ClusterRunner:
         # Engines and rasterizers may both use every core: the system shares them, and back-pressure
         # stops the rasterizers as soon as they are ahead.
         num_cpus = self._num_rasterizers + max(1, round(num_actors * self.needs.num_cpus))
-        _sweep()
-        self._folder = tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-")
+        self._scratch = Scratch.make()
         ray.init(
             num_cpus=num_cpus,
             object_store_memory=max(self.options.raster_bytes * 5 // 2, 256 << 20),
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            _temp_dir=self._folder,
+            _temp_dir=str(self._scratch.folder),
             **_LOOPBACK,
         )
         return num_actors
@@ -349,31 +334,24 @@ class ClusterRunner:
         self._replace(actor, error)
         return events
 
-    def _stream_events(self, stream: _Stream) -> list[Event]:
+    def _stream_events(self, generator: Any) -> list[Event]:
         """What a task has told: that it is over, one source, or a block of pages."""
+        task = self._streams[generator]
         try:
-            made = ray.get(next(stream.generator))
+            made = ray.get(next(generator))
         except StopIteration:
-            del self._streams[stream.generator]
-            return [TaskEnded(stream.task)]
+            del self._streams[generator]
+            return [TaskEnded(task)]
         except RayError as error:
-            del self._streams[stream.generator]
-            return [TaskEnded(stream.task, crash=_first_line(error))]
-        if isinstance(stream.task, ProbeTask):
-            return [ProbeEnded(stream.task, made)]
+            del self._streams[generator]
+            return [TaskEnded(task, crash=_first_line(error))]
+        if isinstance(task, ProbeTask):
+            return [ProbeEnded(task, made)]
         sized = [item for item in made if isinstance(item, SizedPage)]
         if sized:
-            block = next(stream.generator)
+            block = next(generator)
             self._pixels.update({item.page.key: (block, position) for position, item in enumerate(sized)})
-        return [_page_event(stream.task, item) for item in made]
-
-
-def _sweep() -> None:
-    """Remove Ray's temporary files of runs that were killed: their folders carry the number of their process."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*-*"):
-        pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        return [_page_event(task, item) for item in made]
 
 
 def _page_event(task: RenderTask, item: SizedPage | Unrendered) -> Event:

@@ -106,7 +106,7 @@ def test_the_fake_decoder_is_off_unless_it_is_asked_for(tmp_path: Path) -> None:
     assert str(failure.code) == "unsupported_type"
 
 
-def test_a_raster_is_only_made_within_the_limits_of_a_process(fake) -> None:
+def test_pages_made_together_within_the_limits_come_in_one_block(fake) -> None:
     (block,) = render_blocks([Piece(fake("ok", "ok"), 0, 2)], RULE, RasterLimits(fake_decoder=True), alone=False)
     assert len(block.pixels) == 2
     assert not any(isinstance(item, Unrendered | Raster) for item in block.told)

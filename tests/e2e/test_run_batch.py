@@ -223,3 +223,28 @@ def test_engines_version_and_help_answer() -> None:
         assert "Usage" in done.stdout
     groups = pagemill("run", "--help").stdout
     assert all(group in groups for group in ("Input", "Engine", "Raster", "Batches", "Output", "Runner"))
+
+
+def test_a_killed_run_leaves_no_temporary_files_once_another_has_started(tmp_path: Path) -> None:
+    documents.pdf(tmp_path / "a.pdf", 50)
+    before = set(Path("/tmp").glob("pagemill-*"))
+    slow = ("--engine-option", "delay_s=1")
+    killed = subprocess.Popen(command(tmp_path / "a.pdf", tmp_path / "out", *FAKE, *slow), stderr=subprocess.DEVNULL)
+    time.sleep(9)
+    left = set(Path("/tmp").glob("pagemill-*")) - before
+    killed.kill()
+    killed.wait()
+    assert left
+    assert run_batch(tmp_path / "a.pdf", tmp_path / "out", *FAKE).returncode == 0
+    assert not left & set(Path("/tmp").glob("pagemill-*"))
+
+
+def test_under_nohup_a_run_outlives_its_terminal(tmp_path: Path) -> None:
+    documents.pdf(tmp_path / "a.pdf", 20)
+    slow = ("--engine-option", "delay_s=0.2", "--engine-option", "batch_size=1")
+    words = ["nohup", *command(tmp_path / "a.pdf", tmp_path / "out", *LOCAL, *slow)]
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(3)
+    running.send_signal(signal.SIGHUP)
+    assert running.wait(timeout=60) == 0
+    assert len(rows(tmp_path / "out")) == 20

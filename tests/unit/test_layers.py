@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = (
     {"pipeline"},
-    {"pipeline.errors"},
+    {"pipeline.errors", "pipeline.scratch"},
     {"pipeline.config", "pipeline.document"},
     {"pipeline.page"},
     {"pipeline.bucket"},
