@@ -8,7 +8,6 @@ import platform
 import secrets
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,11 +30,11 @@ from pipeline.flow import Flow, FlowLimits
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
 from pipeline.page import RasterLimits
-from pipeline.parquet import RunKeys
 from pipeline.runner import Runner, drive
 from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
+from pipeline.table import RunKeys
 
 _REPORTED_PACKAGES = (
     "ray",
@@ -101,17 +100,21 @@ def run(config: JobConfig) -> RunReport:
         raise ConfigurationError("name at least one input and the output folder: pagemill run INPUT... OUT")
     config = replace(config, inputs=tuple(map(absolute, config.inputs)), out=absolute(config.out))
     prepared = prepare(config)
-    discovery = Discovery(config.inputs, config.exclude, config.out)
+    discovery = Discovery(config.inputs, config.exclude, config.out, with_etags=not config.rehash)
     discovery.check()
     store = Store.open(config.out)
     started_at = datetime.now(UTC)
     fingerprint = config.fingerprint(prepared.spec.fingerprint_parts())
     run_id = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     keys = RunKeys(run_id, fingerprint, started_at, prepared.spec.identity)
+    started = time.monotonic()
     with Lease.acquire(store, run_id, _now) as lease, Progress(config.progress) as progress:
-        committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check)
+        store.sweep()
         _announce(progress, prepared)
-        return _Run(config, prepared, discovery, store, committer, progress).go()
+        ledger = Ledger() if config.overwrite else Ledger.read(store, fingerprint, config.codes_to_retry)
+        flow = Flow(discovery.sources(), ledger, _flow_limits(config, prepared))
+        committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check, ledger)
+        return _Run(config, prepared, discovery, flow, committer, progress, started).go()
 
 
 @dataclass(slots=True)
@@ -119,49 +122,50 @@ class _Run:
     config: JobConfig
     prepared: Prepared
     discovery: Discovery
-    store: Store
+    flow: Flow
     committer: Committer
     progress: Progress
+    started: float
 
     def go(self) -> RunReport:
-        """Read what is committed while the runner starts, drive the flow, and say how it went."""
-        started, problem = time.monotonic(), None
-        keys, config = self.committer.keys, self.config
-        with ThreadPoolExecutor(1) as pool:
-            ledger = pool.submit(self._ledger)
-            runner = _make_runner(config, self.prepared)
-            self.progress.listen()
-        with closing(runner):
-            startup_s = time.monotonic() - started
-            limits = _flow_limits(config, self.prepared)
-            flow = Flow(self.discovery.sources(), ledger.result(), limits)
-            try:
-                drive(flow, runner, self.committer, self.progress)
-            except UnfinishedError as error:
-                problem = str(error)
-            seconds = time.monotonic() - started
-        outcome, exit_code = self._outcome(flow, problem)
-        report = RunReport(
-            run_id=keys.run_id,
-            out=self.store.location,
-            outcome=outcome,
-            exit_code=exit_code,
-            seconds=seconds,
-            startup_s=startup_s,
-            num_ignored=self.discovery.num_ignored,
-            totals=flow.totals,
-            keys=keys,
-            problem=problem,
-        )
+        """Pass over what is done, drive the flow through the rest, and say how it went."""
+        flow, progress = self.flow, self.progress
+        while flow.pass_over() and not progress.should_stop():
+            progress.look(flow)
+        if progress.should_stop():
+            flow.stop()
+        report = self._report(time.monotonic() - self.started) if flow.finished else self._drive()
         self._commit_run(report)
         return report
 
-    def _ledger(self) -> Ledger:
-        if self.config.overwrite:
-            return Ledger()
-        return Ledger.read(self.store, self.committer.keys.config_fingerprint, self.config.codes_to_retry)
+    def _drive(self) -> RunReport:
+        problem = None
+        with closing(_make_runner(self.config, self.prepared)) as runner:
+            startup_s = time.monotonic() - self.started
+            self.progress.listen()
+            try:
+                drive(self.flow, runner, self.committer, self.progress)
+            except UnfinishedError as error:
+                problem = str(error)
+            return self._report(startup_s, problem)
 
-    def _outcome(self, flow: Flow, problem: str | None) -> tuple[str, int]:
+    def _report(self, startup_s: float, problem: str | None = None) -> RunReport:
+        outcome, exit_code = self._outcome(problem)
+        return RunReport(
+            run_id=self.committer.keys.run_id,
+            out=self.committer.store.location,
+            outcome=outcome,
+            exit_code=exit_code,
+            seconds=time.monotonic() - self.started,
+            startup_s=startup_s,
+            num_ignored=self.discovery.num_ignored,
+            totals=self.flow.totals,
+            keys=self.committer.keys,
+            problem=problem,
+        )
+
+    def _outcome(self, problem: str | None) -> tuple[str, int]:
+        flow = self.flow
         if problem is not None:
             return "unfinished", UnfinishedError.exit_code
         if not flow.complete:
@@ -173,6 +177,7 @@ class _Run:
     def _commit_run(self, report: RunReport) -> None:
         row: dict[str, Any] = {
             "run_id": report.run_id,
+            "config_fingerprint": report.keys.config_fingerprint,
             "started_at": report.keys.started_at,
             "finished_at": _now(),
             "outcome": report.outcome,

@@ -11,9 +11,10 @@ from unicodedata import east_asian_width
 from jobs.run import RunReport
 from pipeline.document import path_of_uri
 from pipeline.errors import StorageError
-from pipeline.parquet import Row, first_rows, part_key
+from pipeline.parquet import first_rows, part_key
 from pipeline.result import one_line
 from pipeline.store import Store
+from pipeline.table import Row
 
 _MAX_DOCUMENTS = 12
 _TEXT_WIDTH = 60

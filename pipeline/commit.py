@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from pipeline.errors import StorageError
-from pipeline.parquet import Row, RunKeys, batch_row, document_row, encode, page_row, part_key
+from pipeline.ledger import Ledger, union
+from pipeline.parquet import encode, part_key, rows_of_documents
 from pipeline.result import PageResult
 from pipeline.store import Store
-from pipeline.task import Ready
+from pipeline.table import Row, RunKeys, batch_row, copied_row, document_row, page_row
+from pipeline.task import Copy, Ready
+
+_COPIED_AT_ONCE = 2000
+"""Pages of which the rows are held in memory while they are copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,8 @@ class CommitLimits:
 class Committer:
     """Gathers rows in memory and puts them as parts. `clock` gives seconds, `now` UTC time.
 
-    `may_commit` is called before each commit and raises if this run may not write any more.
+    `may_commit` is called before each commit and raises if this run may not write any more. The ledger is told
+    which part holds which document, and asked for it when rows are to be copied.
     """
 
     store: Store
@@ -35,8 +41,11 @@ class Committer:
     clock: Callable[[], float]
     now: Callable[[], datetime]
     may_commit: Callable[[], None] = lambda: None
+    ledger: Ledger = field(default_factory=Ledger)
     num_committed: int = 0
     _rows: dict[str, list[Row]] = field(default_factory=lambda: {"pages": [], "documents": [], "batches": []})
+    _copies: list[Copy] = field(default_factory=list)
+    _num_copied: int = 0
     _num_bytes: int = 0
     _since: float | None = None
     _parts: dict[str, int] = field(default_factory=dict)
@@ -56,7 +65,9 @@ class Committer:
         self._rows["documents"] += [
             document_row(self.keys, done.document, done.statuses, done.error_code) for done in ready.documents
         ]
-        if self._since is None and self._rows["pages"]:
+        self._copies += ready.copies
+        self._num_copied += sum(_num_pages(copy) for copy in ready.copies)
+        if self._since is None and (self._rows["pages"] or self._rows["documents"] or self._copies):
             self._since = self.clock()
         if self._is_due():
             self.flush()
@@ -68,14 +79,10 @@ class Committer:
             StorageError: a part could not be put.
         """
         self.may_commit()
-        pages = self._rows["pages"]
-        pages.sort(key=lambda row: (row["uri"], -1 if row["page_index"] is None else row["page_index"]))
-        self._put("pages", self._num_bytes)
-        self.num_committed += len(pages)
+        self._put_pages(self._num_bytes)
+        self._put_copies()
         self._put("documents")
         self._put("batches")
-        for rows in self._rows.values():
-            rows.clear()
         self._num_bytes, self._since = 0, None
 
     def put_run(self, row: Row) -> None:
@@ -91,18 +98,69 @@ class Committer:
         if self._since is None:
             return False
         limits = self.limits
-        many = len(self._rows["pages"]) >= limits.max_pages or self._num_bytes >= limits.max_bytes
+        num_pages = max(len(self._rows["pages"]) + self._num_copied, len(self._rows["documents"]))
+        many = num_pages >= limits.max_pages or self._num_bytes >= limits.max_bytes
         return many or self.clock() - self._since >= limits.max_seconds
 
-    def _put(self, table: str, num_bytes: int | None = None) -> None:
+    def _put_pages(self, num_bytes: int | None) -> None:
+        pages = self._rows["pages"]
+        pages.sort(key=lambda row: (row["uri"], -1 if row["page_index"] is None else row["page_index"]))
+        document_ids = {row["document_id"] for row in pages if row["page_index"] is not None}
+        num_pages = len(pages)
+        if key := self._put("pages", num_bytes):
+            self.num_committed += num_pages
+            self.ledger.parts.append(key)
+            for document_id in document_ids:
+                self.ledger.place(document_id, len(self.ledger.parts) - 1)
+
+    def _put_copies(self) -> None:
+        """Copy what is to be copied, some documents of the same parts at a time: whole rows are held meanwhile."""
+        waiting = sorted(self._copies, key=lambda copy: self.ledger.parts_of(copy.document.document_id or ""))
+        self._copies, self._num_copied = [], 0
+        some: list[Copy] = []
+        for number, copy in enumerate(waiting, start=1):
+            some.append(copy)
+            if sum(map(_num_pages, some)) >= _COPIED_AT_ONCE or number == len(waiting):
+                self._rows["pages"] = self._copied(some)
+                self._put_pages(None)
+                some = []
+
+    def _copied(self, copies: Sequence[Copy]) -> list[Row]:
+        """The rows of these copies.
+
+        Raises:
+            StorageError: a row that was committed is there no more.
+        """
+        wanted = {copy.document.document_id or "" for copy in copies}
+        originals: dict[tuple[str, int, str], Row] = {}
+        for part in sorted({part for document_id in wanted for part in self.ledger.parts_of(document_id)}):
+            for row in rows_of_documents(self.store, self.ledger.parts[part], wanted, self.keys.config_fingerprint):
+                originals[row["document_id"], row["page_index"], row["status"]] = row
+        try:
+            return [
+                copied_row(
+                    self.keys, originals[copy.document.document_id or "", index, status], copy.document.uri, self.now()
+                )
+                for copy in copies
+                for status, bits in copy.bits.items()
+                for index in range(bits.bit_length())
+                if bits >> index & 1
+            ]
+        except KeyError as error:
+            raise StorageError(f"a row that was committed is gone from the output: {error}") from error
+
+    def _put(self, table: str, num_bytes: int | None = None) -> str | None:
+        """Put the rows that have come for a table as its next part, if there are any: its key."""
         rows = self._rows[table]
         if not rows:
-            return
+            return None
         number = self._parts.get(table, 0)
         key = part_key(table, self.keys, number)
         if not self.store.put_new(key, encode(table, rows, num_bytes)):
             raise StorageError(f"{key} is there already: another run has the same id")
         self._parts[table] = number + 1
+        rows.clear()
+        return key
 
 
 def _size(result: PageResult) -> int:
@@ -111,3 +169,7 @@ def _size(result: PageResult) -> int:
     if recognition is None:
         return 400
     return 400 + 2 * len(recognition.text) + 40 * len(recognition.lines)
+
+
+def _num_pages(copy: Copy) -> int:
+    return union(copy.bits).bit_count()

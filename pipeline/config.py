@@ -50,6 +50,11 @@ class JobConfig:
         group="Input",
         metavar="PATTERN",
     )
+    rehash: bool = _option(
+        False,
+        "Hash every file again, also where size, time and inode are those of a document that is done.",
+        group="Input",
+    )
     engine: str = _option(
         "auto",
         "What reads the pages; 'pagemill engines' lists them. 'auto' takes the best usable one.",

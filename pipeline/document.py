@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import unquote_to_bytes
 
@@ -19,12 +19,14 @@ class Source:
     """A place where a document should be, not opened yet.
 
     `problem` is set when looking was enough to know that nothing can be read there (a folder without
-    permission, a pipe); the source then becomes one row and is never opened.
+    permission, a pipe); the source then becomes one row and is never opened. `etag` is that of the file as
+    the listing showed it, None where it showed none.
     """
 
     uri: str
     problem: ErrorCode | None = None
     detail: str = ""
+    etag: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,11 @@ def media_type_of(head: bytes) -> str | None:
     if _PDF_HEADER.search(head[:1024]):
         return "application/pdf"
     return None
+
+
+def local_etag(status: os.stat_result) -> str:
+    """Changes whenever a local file is replaced or written: inode, time of change, size."""
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 def claims_to_be_a_document(uri: str) -> bool:

@@ -99,10 +99,8 @@ class ErrorCode(StrEnum):
     ENGINE_CONTRACT = "engine_contract"  #: the engine did not answer with one result for this page
 
 
-RETRYABLE_CODES = frozenset(
-    {ErrorCode.NOT_FOUND, ErrorCode.UNREADABLE, ErrorCode.DOCUMENT_CHANGED, ErrorCode.OUT_OF_MEMORY}
-)
-"""Codes of failures that another run may cure without a change of the document."""
+RETRYABLE_CODES = frozenset({ErrorCode.NOT_FOUND, ErrorCode.UNREADABLE, ErrorCode.DOCUMENT_CHANGED})
+"""Codes of failures that are no fault of the page and may be over by the next run, which tries again by itself."""
 
 
 SKIPPED_CODES = frozenset({ErrorCode.UNSUPPORTED_TYPE, ErrorCode.NOT_A_FILE})

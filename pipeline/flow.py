@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pipeline.batch import Batch, BatchLimits, Packer
 from pipeline.document import Document, Source
 from pipeline.errors import SKIPPED_CODES, ErrorCode
+from pipeline.intake import Intake, OpenDocument
 from pipeline.ledger import Ledger
 from pipeline.page import Page, SizedPage
 from pipeline.result import BatchOutcome, Failure, PageResult, Probe, Stage, Status
@@ -41,7 +42,8 @@ MAX_CRASHES_ALONE = 2
 class FlowLimits:
     """Bounds of what is under way at a time: the reason that memory is flat.
 
-    `raster_bytes` are pixels that wait for an engine, `open_documents` documents probed and not all rendered.
+    `raster_bytes` are pixels that wait for an engine, `open_documents` documents probed and not all rendered,
+    `waiting_documents` documents that wait until the same bytes are read at another URI.
     """
 
     batch: BatchLimits
@@ -49,6 +51,7 @@ class FlowLimits:
     pages_per_task: int = 16
     open_documents: int = 64
     sources_per_task: int = 16
+    waiting_documents: int = 4096
 
 
 _Work = tuple[Source, ...] | tuple[Piece, ...]
@@ -63,14 +66,6 @@ class _Retry:
 
 
 @dataclass(slots=True)
-class _OpenDocument:
-    document: Document
-    num_left: int
-    statuses: Counter[str]
-    runs: Iterator[range]
-
-
-@dataclass(slots=True)
 class Flow:
     """See the module. `totals` counts what was settled, `pages_known` the pages of all documents probed so far."""
 
@@ -80,8 +75,9 @@ class Flow:
     totals: Totals = field(default_factory=Totals)
     pages_known: int = 0
     _packer: Packer = field(init=False)
-    _open: dict[str, _OpenDocument] = field(default_factory=dict)
-    _to_render: deque[_OpenDocument] = field(default_factory=deque)
+    _intake: Intake = field(init=False)
+    _open: dict[str, OpenDocument] = field(default_factory=dict)
+    _to_render: deque[OpenDocument] = field(default_factory=deque)
     _retries: deque[_Retry] = field(default_factory=deque)
     _running: dict[int, int] = field(default_factory=dict)
     _batch_retries: deque[Batch] = field(default_factory=deque)
@@ -89,12 +85,12 @@ class Flow:
     _crashes_alone: Counter[tuple[Stage, str, int]] = field(default_factory=Counter)
     _bytes_waiting: int = 0
     _num_tasks: int = 0
-    _exhausted: bool = False
     _stopped: bool = False
     _ready: Ready = field(default_factory=Ready)
 
     def __post_init__(self) -> None:
         self._packer = Packer(self.limits.batch)
+        self._intake = Intake(self.sources, self.ledger, self.limits.pages_per_task)
 
     @property
     def finished(self) -> bool:
@@ -125,6 +121,14 @@ class Flow:
         room = self._bytes_waiting < self.limits.raster_bytes and not self._packer.is_full
         return room and not self._stopped
 
+    def pass_over(self) -> bool:
+        """Pass over a few thousand sources that are done; False if none is left of those that come first.
+
+        To be called before the first task, so that no process is started for a job that is done.
+        """
+        passed = self._pass_over()
+        return passed > 0 and not self._stopped
+
     def stop(self) -> None:
         """Start nothing more; batches in flight end and count, all else is left to be done another time."""
         self._stopped = True
@@ -138,6 +142,7 @@ class Flow:
             retry = self._retries.popleft()
             return self._start(retry.work, alone=retry.alone)
         few = len(self._to_render) < max(1, self.limits.open_documents // 4)
+        few = few and self._intake.num_waiting < self.limits.waiting_documents
         if few and (sources := self._next_sources()):
             return self._start(sources)
         if self.wants_pages and (pieces := self._next_pieces()):
@@ -189,7 +194,7 @@ class Flow:
 
     @property
     def _rasterizing_is_over(self) -> bool:
-        return self._exhausted and not (self._to_render or self._running or self._retries)
+        return self._intake.exhausted and not (self._to_render or self._running or self._retries)
 
     def _start(self, work: _Work, *, alone: bool = False) -> ProbeTask | RenderTask:
         self._num_tasks += 1
@@ -199,16 +204,22 @@ class Flow:
             return ProbeTask(self._num_tasks, sources, alone)
         return RenderTask(self._num_tasks, tuple(item for item in work if isinstance(item, Piece)), alone)
 
+    def _pass_over(self) -> int:
+        passed = self._intake.pass_over()
+        self.totals += passed
+        self.pages_known += passed.pages_already_done
+        return passed.documents_already_done
+
     def _next_sources(self) -> tuple[Source, ...]:
         """Few at first, so that the first pages come soon; then as many as a task takes."""
         wanted = min(self.limits.sources_per_task, 1 << min(self._num_tasks // 2, 30))
         found: list[Source] = []
-        while not self._exhausted and len(found) < wanted:
-            source = next(self.sources, None)
-            if source is None:
-                self._exhausted = True
-            else:
-                found.append(source)
+        while len(found) < wanted:
+            self._pass_over()
+            source = self._intake.take()
+            if source is None:  # the end, or enough for now: there may be millions of them
+                break
+            found.append(source)
         return tuple(found)
 
     def _next_pieces(self) -> tuple[Piece, ...]:
@@ -229,19 +240,21 @@ class Flow:
         if probe.failure is not None:
             self._settle_document(document, probe.failure)
             return
-        statuses = Counter(self.ledger.statuses(document))
-        page_count = document.page_count or 0
-        num_left = page_count - statuses.total()
-        self.pages_known += page_count
-        failed = statuses[Status.FAILED]
-        self.totals += Totals(pages_already_done=statuses.total(), pages_failed_before=failed)
-        if num_left == 0:
-            self.totals += Totals(documents_already_done=1)
+        self.pages_known += document.page_count or 0
+        self._open_document(document)
+
+    def _open_document(self, document: Document) -> None:
+        opened = self._intake.open(document)
+        if opened is None:
             return
-        runs = self.ledger.remaining(document, self.limits.pages_per_task)
-        opened = _OpenDocument(document, num_left, statuses, runs)
-        self._open[document.uri] = opened
-        self._to_render.append(opened)
+        self.totals += opened.totals
+        if opened.copy is not None:
+            self._ready.copies.append(opened.copy)
+        if opened.finished is not None:
+            self._ready.documents.append(opened.finished)
+        if opened.left is not None:
+            self._open[document.uri] = opened.left
+            self._to_render.append(opened.left)
 
     def _on_rendered(self, sized: SizedPage) -> None:
         if self._stopped:
@@ -348,27 +361,31 @@ class Flow:
         self._ready.results.append(result)
         self.totals += of_result(result)
         opened = self._open[result.document.uri]
-        opened.num_left -= 1
-        opened.statuses[str(result.status)] += 1
+        if result.page is not None:
+            opened.settle(result.page.page_index, str(result.status))
         if opened.num_left == 0:
             del self._open[result.document.uri]
             self.totals += Totals(documents=1)
-            self._ready.documents.append(FinishedDocument(opened.document, dict(opened.statuses)))
+            self._ready.documents.append(opened.finished)
+            for document in self._intake.close(opened):
+                self._open_document(document)
 
     def _settle_document(self, document: Document, failure: Failure) -> None:
         """One row for a document without pages to tell of."""
         self.pages_known += 1
-        known = self.ledger.status_unopened(document)
-        if known is not None:
-            failed = int(known == Status.FAILED)
-            self.totals += Totals(documents_already_done=1, pages_already_done=1, pages_failed_before=failed)
-            return
         status = Status.SKIPPED if failure.code in SKIPPED_CODES else Status.FAILED
+        statuses, code = {str(status): 1}, str(failure.code)
+        known = self.ledger.unopened(document)
+        if known is not None and (document.document_id or known == (status, code)):
+            failed = int(known[0] == Status.FAILED)
+            self.totals += Totals(documents_already_done=1, pages_already_done=1, pages_failed_before=failed)
+            if not self.ledger.is_told(document):
+                self._ready.documents.append(FinishedDocument(document, {known[0]: 1}, known[1]))
+            return
         result = PageResult(document, None, status, failure=failure)
         self._ready.results.append(result)
         self.totals += of_result(result) + Totals(documents=1)
-        statuses = {str(status): 1}
-        self._ready.documents.append(FinishedDocument(document, statuses, str(failure.code)))
+        self._ready.documents.append(FinishedDocument(document, statuses, code))
 
 
 def _key(item: Source | Piece) -> tuple[str, int]:

@@ -1,92 +1,241 @@
-"""What is already committed, and so what remains of a document."""
+"""What is already committed, and so what remains of a document, and what can be copied from another name of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeVar
 
-from pipeline.document import Document
-from pipeline.parquet import read_columns
+from pipeline.document import Document, Source
+from pipeline.errors import RETRYABLE_CODES
+from pipeline.parquet import part_keys, read_columns, read_part
 from pipeline.result import Status
 from pipeline.store import Store
 
-_COLUMNS = ("uri", "document_id", "page_index", "status", "error_code", "config_fingerprint")
+_PAGE_COLUMNS = ("uri", "document_id", "config_fingerprint", "page_index", "status", "error_code")
+_DOCUMENT_COLUMNS = ("uri", "etag", "document_id", "page_count", "config_fingerprint")
+
+_SHARED_BITS = 64
+"""Documents of up to so many pages share what is noted of them: most are in one of few states."""
+
+Bits = tuple[tuple[str, int], ...]
+"""Pages by status: for each status the bits of one integer, bit 0 for page index 0. Sorted, none without a bit."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was told of a document that is done: how many rows, and how many of them are failures."""
+
+    pages: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """Pages of some bytes that have a row at any URI, and the numbers of the parts that hold such rows."""
+
+    bits: Bits = ()
+    parts: tuple[int, ...] = ()
+
+
+_NOTHING = _Content()
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Pages that have a row for this configuration: for each document and status, the bits of one integer."""
+    """Rows that count for one configuration, in about half a kilobyte of memory a document, whatever its text.
 
-    _pages: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
-    _unopened: dict[tuple[str, str], str] = field(default_factory=dict)
+    Names are kept as 128-bit digests: that any two of ten million are the same has a probability of 1e-25.
+    """
+
+    parts: list[str] = field(default_factory=list)
+    _pages: dict[bytes, Bits] = field(default_factory=dict)
+    _contents: dict[bytes, _Content] = field(default_factory=dict)
+    _unopened: dict[bytes, tuple[str, str | None]] = field(default_factory=dict)
+    _told: dict[bytes, Done] = field(default_factory=dict)
+    _shared: dict[object, object] = field(default_factory=dict)
 
     @classmethod
     def read(cls, store: Store, config_fingerprint: str, retry: frozenset[str] | None = frozenset()) -> Ledger:
-        """Look through the committed parts; only the key columns are decoded.
+        """Look through the committed parts; only the key columns are fetched and decoded.
 
         Args:
             store: The output.
             config_fingerprint: Rows of another configuration do not count.
-            retry: Codes of failed rows that do not count either; None for all of them.
+            retry: Codes of failed rows that do not count either; None for all of them. Of a document that could
+                be opened once, `RETRYABLE_CODES` never count.
 
         Raises:
             StorageError: the output cannot be listed or read.
         """
         ledger = cls()
-        for part in read_columns(store, "pages", _COLUMNS):
-            for uri, document_id, page_index, status, code, fingerprint in part:
-                if fingerprint != config_fingerprint or document_id is None:
-                    continue
-                if status == Status.FAILED and (retry is None or code in retry):
-                    ledger.forget(uri, document_id, page_index)
-                else:
-                    ledger.add(uri, document_id, page_index, status)
+        for key in part_keys(store, "pages"):
+            ledger.parts.append(key)
+            for (uri, document_id, fingerprint), rows in groupby(read_part(store, key, _PAGE_COLUMNS), _DOCUMENT):
+                if fingerprint == config_fingerprint:
+                    counted = ((row[3], None if _again(row, retry) else row[4], row[5]) for row in rows)
+                    ledger._read_rows(uri, document_id, counted)
+        for part in read_columns(store, "documents", _DOCUMENT_COLUMNS):
+            for uri, etag, document_id, page_count, fingerprint in part:
+                if fingerprint == config_fingerprint:
+                    ledger.tell(Document(uri, document_id, etag=etag, page_count=page_count))
         return ledger
 
-    def add(self, uri: str, document_id: str, page_index: int | None, status: str) -> None:
-        """Note one row; `page_index` is None for a document that could not be opened. A later row of a page counts."""
-        if page_index is None:
-            self._unopened[uri, document_id] = status
+    def _read_rows(self, uri: str, document_id: str | None, rows: Iterable[tuple[int | None, str | None, str]]) -> None:
+        noted: list[tuple[int, str | None]] = []
+        for page_index, status, code in rows:
+            if page_index is None or document_id is None:
+                self.note_unopened(uri, document_id, status, code)
+            else:
+                noted.append((page_index, status))
+        if noted and document_id is not None:
+            self.note(uri, document_id, noted)
+            self.place(document_id, len(self.parts) - 1)
+
+    def note(self, uri: str, document_id: str, rows: Iterable[tuple[int, str | None]]) -> None:
+        """Note rows of a document's pages, in their order: page index and status; a later row of a page counts.
+
+        Without a status a page counts as not done, whatever rows it has had so far.
+        """
+        touched, changed = 0, dict[str, int]()
+        for page_index, status in rows:
+            bit = 1 << page_index
+            if touched & bit:
+                changed = {other: bits & ~bit for other, bits in changed.items()}
+            touched |= bit
+            if status is not None:
+                changed[status] = changed.get(status, 0) | bit
+        key, content = _digest(uri, document_id), _digest(document_id)
+        self._pages[key] = self._share(_changed(self._pages.get(key, ()), touched, changed))
+        known = self._contents.get(content, _NOTHING)
+        self._contents[content] = self._share(_Content(_changed(known.bits, touched, changed), known.parts))
+
+    def note_unopened(self, uri: str, document_id: str | None, status: str | None, code: str | None = None) -> None:
+        """Note the row of a document that could not be opened; without a status it counts as not there."""
+        key = _digest(uri, document_id or "")
+        if status is None:
+            self._unopened.pop(key, None)
         else:
-            by_status, bit = self._pages.setdefault((uri, document_id), {}), 1 << page_index
-            for other in [other for other, bits in by_status.items() if bits & bit]:
-                by_status[other] ^= bit
-            by_status[status] = by_status.get(status, 0) | bit
+            self._unopened[key] = self._share((status, code))
 
-    def forget(self, uri: str, document_id: str, page_index: int | None) -> None:
-        """Let a page count as not done, whatever rows it has had so far."""
-        if page_index is None:
-            self._unopened.pop((uri, document_id), None)
-            return
-        by_status = self._pages.get((uri, document_id), {})
-        for status in by_status:
-            by_status[status] &= ~(1 << page_index)
+    def place(self, document_id: str, part: int) -> None:
+        """Note that a part, an index into `parts`, holds rows of pages with these bytes."""
+        content = _digest(document_id)
+        known = self._contents.get(content, _NOTHING)
+        if part not in known.parts:
+            self._contents[content] = self._share(_Content(known.bits, (*known.parts, part)))
 
-    def status_unopened(self, document: Document) -> str | None:
-        """The status of the row that says that this document, as it is now, could not be opened, if there is one."""
-        return self._unopened.get((document.uri, document.document_id or ""))
+    def finish(self, document: Document, bits: Mapping[str, int]) -> None:
+        """Note that every page of a document has its row by now, or will have it with the next commit."""
+        content = _digest(document.document_id or "")
+        parts = self._contents.get(content, _NOTHING).parts
+        self._contents[content] = self._share(_Content(_changed((), 0, bits), parts))
 
-    def statuses(self, document: Document) -> dict[str, int]:
-        """How many pages of this document have a row, by status."""
-        pages = (1 << (document.page_count or 0)) - 1
-        return {
-            status: (bits & pages).bit_count() for status, bits in self._by_status(document).items() if bits & pages
-        }
+    def tell(self, document: Document) -> None:
+        """Note a row of the documents table; it counts for nothing unless the rows of the pages are all there."""
+        done = None
+        if document.page_count is None:
+            if known := self.unopened(document):
+                done = Done(1, int(known[0] == Status.FAILED))
+        else:
+            counts = count(self.pages(document))
+            if sum(counts.values()) == document.page_count:
+                done = Done(document.page_count, counts.get(Status.FAILED, 0))
+        key = _digest(document.uri, document.etag or "")
+        if done is None:
+            self._told.pop(key, None)
+        else:
+            self._told[key] = self._share(done)
 
-    def remaining(self, document: Document, chunk: int) -> Iterator[range]:
-        """Runs of pages without a row, zero-based, in order, none longer than `chunk`."""
-        done = 0
-        for bits in self._by_status(document).values():
-            done |= bits
-        page_count = document.page_count or 0
-        start = None
-        for index in range(page_count + 1):
-            missing = index < page_count and not done >> index & 1
-            if start is not None and (not missing or index - start == chunk):
-                yield range(start, index)
-                start = None
-            if missing and start is None:
-                start = index
+    def done(self, source: Source) -> Done | None:
+        """What is known of a source that is done and, as its etag says, has not changed since."""
+        return self._told.get(_digest(source.uri, source.etag)) if source.etag else None
 
-    def _by_status(self, document: Document) -> dict[str, int]:
-        return self._pages.get((document.uri, document.document_id or ""), {})
+    def is_told(self, document: Document) -> bool:
+        """Whether the documents table says of this document, as it is now, that it is done."""
+        return _digest(document.uri, document.etag or "") in self._told
+
+    def unopened(self, document: Document) -> tuple[str, str | None] | None:
+        """Status and code of the row that says that this document could not be opened, if there is one."""
+        return self._unopened.get(_digest(document.uri, document.document_id or ""))
+
+    def pages(self, document: Document) -> dict[str, int]:
+        """Pages of this document that have a row at its URI, as bits by status."""
+        key = _digest(document.uri, document.document_id or "")
+        return _within(self._pages.get(key, ()), document)
+
+    def elsewhere(self, document: Document) -> dict[str, int]:
+        """Pages of these bytes that have a row at some other URI and none at this one, as bits by status."""
+        own = union(self.pages(document))
+        known = self._contents.get(_digest(document.document_id or ""), _NOTHING)
+        found = {status: bits & ~own for status, bits in _within(known.bits, document).items()}
+        return {status: bits for status, bits in found.items() if bits}
+
+    def parts_of(self, document_id: str) -> tuple[int, ...]:
+        """The parts that hold rows of these bytes, as indices into `parts`, oldest first."""
+        return self._contents.get(_digest(document_id), _NOTHING).parts
+
+    def _share(self, value: _Value) -> _Value:
+        """The one object of this value that is kept: a million documents in like state cost one."""
+        bits = value.bits if isinstance(value, _Content) else value if isinstance(value, tuple) else ()
+        if any(isinstance(item, tuple) and item[1] >> _SHARED_BITS for item in bits):
+            return value
+        return self._shared.setdefault(value, value)  # type: ignore[return-value]
+
+
+def union(bits: Mapping[str, int]) -> int:
+    """The pages of any status, as bits."""
+    pages = 0
+    for each in bits.values():
+        pages |= each
+    return pages
+
+
+def count(bits: Mapping[str, int]) -> dict[str, int]:
+    """How many pages have each status."""
+    return {status: pages.bit_count() for status, pages in bits.items() if pages}
+
+
+def missing(done: int, page_count: int, chunk: int) -> Iterator[range]:
+    """Runs of the pages of a document that are not among the bits of `done`: in order, none longer than `chunk`."""
+    start = None
+    for index in range(page_count + 1):
+        is_missing = index < page_count and not done >> index & 1
+        if start is not None and (not is_missing or index - start == chunk):
+            yield range(start, index)
+            start = None
+        if is_missing and start is None:
+            start = index
+
+
+_DOCUMENT = itemgetter(0, 1, 2)
+
+
+def _again(row: tuple[str, str | None, str, int | None, str, str | None], retry: frozenset[str] | None) -> bool:
+    """Whether a row does not count, since what failed there is to be tried again."""
+    _, document_id, _, _, status, code = row
+    by_itself = document_id is not None and code in RETRYABLE_CODES
+    return status == Status.FAILED and (retry is None or code in retry or by_itself)
+
+
+def _digest(name: str, of: str = "") -> bytes:
+    return blake2b(f"{name}\0{of}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _changed(bits: Bits, touched: int, changed: Mapping[str, int]) -> Bits:
+    """The same bits, but the touched ones taken from `changed`."""
+    found = {status: pages & ~touched for status, pages in bits}
+    for status, pages in changed.items():
+        found[status] = found.get(status, 0) | pages
+    return tuple(sorted((status, pages) for status, pages in found.items() if pages))
+
+
+def _within(bits: Bits, document: Document) -> dict[str, int]:
+    """Of these pages those that the document has."""
+    pages = (1 << (document.page_count or 0)) - 1
+    return {status: each & pages for status, each in bits if each & pages}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pathspec
 
-from pipeline.document import Source, path_of_uri, uri_of_path
+from pipeline.document import Source, local_etag, path_of_uri, uri_of_path
 from pipeline.errors import ErrorCode, InputError
 
 IGNORE_FILE = ".pagemillignore"
@@ -28,12 +29,14 @@ class Discovery:
 
     Folders are walked without following links to folders; names starting with a dot, unfinished downloads
     and the litter of desktop systems are left out, as are output folders. A file named on its own is always
-    taken. No document is opened, and nothing is remembered of what a folder held.
+    taken. No document is opened, and nothing is remembered of what a folder held. Without `with_etags` no
+    source says how its file looked.
     """
 
     inputs: Sequence[str]
     exclude: Sequence[str] = ()
     out: str = ""
+    with_etags: bool = True
     num_ignored: int = 0
     _named: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
@@ -90,7 +93,7 @@ class Discovery:
             self._walked.append(path)
         elif path not in self._seen:
             self._seen.add(path)
-            yield Source(uri_of_path(path))
+            yield Source(uri_of_path(path), etag=self._etag_of(lambda: os.stat(path)))
 
     def _of_folder(self, root: str) -> Iterator[Source]:
         rules = _Rules.of_patterns(root, self.exclude)
@@ -104,7 +107,7 @@ class Discovery:
                 yield from found
                 stack.append(entries)
             elif entry.path not in self._named and entry.path not in self._seen:
-                yield Source(uri_of_path(entry.path))
+                yield Source(uri_of_path(entry.path), etag=entry.etag)
 
     def _list(self, folder: str, rules: _Rules) -> tuple[Iterator[_Entry], list[Source]]:
         """A folder's entries that are not left out; or why it cannot be listed."""
@@ -124,8 +127,19 @@ class Discovery:
             if self._leaves_out(entry, is_folder, rules):
                 self.num_ignored += 1
             else:
-                kept.append(_Entry(entry.path, rules if is_folder else None))
+                etag = None if is_folder else self._etag_of(entry.stat)
+                kept.append(_Entry(entry.path, rules if is_folder else None, etag))
         return iter(kept), []
+
+    def _etag_of(self, look: Callable[[], os.stat_result]) -> str | None:
+        """The etag of a regular file; None for anything else, and for what cannot be looked at."""
+        if not self.with_etags:
+            return None
+        try:
+            status = look()
+        except (OSError, ValueError):
+            return None
+        return local_etag(status) if stat.S_ISREG(status.st_mode) else None
 
     def _leaves_out(self, entry: os.DirEntry[str], is_folder: bool, rules: _Rules) -> bool:
         name = entry.name.lower()
@@ -176,6 +190,7 @@ class _Entry:
 
     path: str
     rules: _Rules | None
+    etag: str | None = None
 
 
 def _spec(patterns: Sequence[str], where: str) -> pathspec.GitIgnoreSpec:

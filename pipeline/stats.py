@@ -18,12 +18,14 @@ def _counter() -> Counter[str]:
 class Totals:
     """What a run, or a part of one, has done; `a + b` is what both have done together.
 
+    `pages` are rows, of which `pages_copied` were read under another name of the same bytes.
     `raster_s` and `engine_s` are seconds summed over all processes, not of the clock on the wall.
     """
 
     documents: int = 0
     documents_already_done: int = 0
     pages: int = 0
+    pages_copied: int = 0
     pages_already_done: int = 0
     pages_failed_before: int = 0
     pages_by_status: Mapping[str, int] = field(default_factory=_counter)

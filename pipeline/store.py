@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +15,10 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore
 
 from pipeline.errors import StorageError, UsageError
+
+_STAGING = "_staging"
+"""Where an object is written before it is linked under its name. Readers of datasets pass over names that start
+with an underscore, so that one who opens a whole table folder never meets a half-written file either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +50,28 @@ class Store:
     def put_new(self, key: str, data: bytes) -> bool:
         """Put an object if there is none under this key yet; False if there is.
 
-        The object appears whole or not at all: this is the commit.
+        The object appears whole or not at all, and is on the disk by then, power cuts included: this is the commit.
 
         Raises:
             StorageError: it could not be written.
         """
+        staged = f"{_STAGING}/{key.replace('/', '~')}.{secrets.token_hex(4)}"
         try:
-            obstore.put(self._objects, key, data, mode="create", use_multipart=False)
+            obstore.put(self._objects, staged, data, use_multipart=False)
+            self._sync(staged)
+            obstore.rename(self._objects, staged, key, overwrite=False)
+            self._sync(os.path.dirname(key))
         except AlreadyExistsError:
+            self.delete(staged)
             return False
         except (OSError, BaseError) as error:
+            self.delete(staged)
             raise StorageError(f"{key} could not be written: {_reason(error)}") from error
         return True
+
+    def sweep(self) -> None:
+        """Remove what killed runs have left half-written. Only for who is sure to be alone here."""
+        shutil.rmtree(os.path.join(self.location, _STAGING), ignore_errors=True)
 
     def put_over(self, key: str, data: bytes) -> None:
         """Put an object whether or not there is one under this key; it, too, appears whole.
@@ -83,6 +100,14 @@ class Store:
         except (OSError, BaseError) as error:
             raise StorageError(f"{key} could not be read: {_reason(error)}") from error
 
+    def open_object(self, key: str) -> ObjectReader:
+        """An object to read parts of; errors come as `StorageError`, here and from each read."""
+        try:
+            size = obstore.head(self._objects, key)["size"]
+        except (OSError, BaseError) as error:
+            raise StorageError(f"{key} could not be read: {_reason(error)}") from error
+        return ObjectReader(self._objects, key, size)
+
     def keys(self, prefix: str) -> list[str]:
         """All keys below a prefix, sorted; none if there is nothing there.
 
@@ -99,6 +124,51 @@ class Store:
     def _list(self, prefix: str) -> Iterator[str]:
         for chunk in obstore.list(self._objects, prefix=prefix):
             yield from (meta["path"] for meta in chunk)
+
+    def _sync(self, key: str) -> None:
+        """Have the disk keep a file or folder."""
+        descriptor = os.open(os.path.join(self.location, key), os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class ObjectReader(io.RawIOBase):
+    """An object as a file: each read fetches its range and nothing more."""
+
+    def __init__(self, objects: LocalStore, key: str, size: int) -> None:
+        super().__init__()
+        self._objects, self._key, self._size, self._position = objects, key, size, 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes from the start."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go there, as files do."""
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, fewer at the end."""
+        start, stop = self._position, self._size if size < 0 else min(self._position + size, self._size)
+        if start >= stop:
+            return b""
+        try:
+            data = bytes(obstore.get_range(self._objects, self._key, start=start, end=stop))
+        except (OSError, BaseError) as error:
+            raise StorageError(f"{self._key} could not be read: {_reason(error)}") from error
+        self._position += len(data)
+        return data
 
 
 def _reason(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipeline.batch import Batch
@@ -133,6 +134,17 @@ class FinishedDocument:
     error_code: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Rows to be written for pages of a document whose bytes were read at another URI: which, as bits by status.
+
+    Those rows are committed, or came before the copy to whoever commits.
+    """
+
+    document: Document
+    bits: Mapping[str, int]
+
+
 @dataclass(slots=True)
 class Ready:
     """What has been settled since the last look, for the committer."""
@@ -140,3 +152,4 @@ class Ready:
     results: list[PageResult] = field(default_factory=list)
     reports: list[BatchReport] = field(default_factory=list)
     documents: list[FinishedDocument] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)

@@ -24,6 +24,7 @@ from pipeline.document import (
     Document,
     Source,
     claims_to_be_a_document,
+    local_etag,
     media_type_of,
     path_of_uri,
 )
@@ -126,7 +127,7 @@ class _Opened:
     def __enter__(self) -> Reader:
         document = self._document
         path = path_of_uri(document.uri)
-        if _local_etag(_stat(path)) != document.etag:
+        if local_etag(_stat(path)) != document.etag:
             raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
         self._reader: Reader
         if document.media_type == FAKE_TYPE:
@@ -161,7 +162,7 @@ def _identify(uri: str, hash_content: bool, limits: RasterLimits) -> Document:
         document_id=digest,
         size_bytes=status.st_size,
         modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
-        etag=_local_etag(status),
+        etag=local_etag(status),
         media_type=_fake_type(head, limits) or media_type_of(head) or _package_type(path, head),
     )
 
@@ -214,11 +215,6 @@ def _package_type(path: str, head: bytes) -> str | None:
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return None
     return "application/oxps" if any(name.lower().endswith(".fdseq") for name in names) else None
-
-
-def _local_etag(status: os.stat_result) -> str:
-    """Changes whenever the file is replaced or written: inode, time of change, size."""
-    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 def _fault_of(error: OSError) -> PageFault:

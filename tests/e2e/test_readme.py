@@ -14,8 +14,8 @@ import pytest
 
 from pipeline.config import from_mapping
 from pipeline.errors import ErrorCode
-from pipeline.parquet import SCHEMAS
 from pipeline.result import Status
+from pipeline.table import SCHEMAS
 from tests import documents
 
 ROOT = Path(__file__).parents[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -37,7 +38,12 @@ def rows(out: Path, columns: str = "uri, page_index, page_count, status, error_c
 def folder(tmp_path: Path) -> Path:
     folder = documents.strangers_folder(tmp_path / "in")
     documents.pdf(folder / "long.pdf", 120)
+    (folder / "same.pdf").write_bytes((folder / "a.pdf").read_bytes())
+    (folder / "long again.pdf").write_bytes((folder / "long.pdf").read_bytes())
     return folder
+
+
+PAGES = documents.ROWS_OF_STRANGERS_FOLDER + 120 + 5 + 120
 
 
 def test_killed_twenty_times_at_random_moments_the_rows_are_those_of_one_quiet_run(folder: Path, tmp_path: Path):
@@ -71,24 +77,80 @@ def test_two_runs_at_once_double_no_row_and_the_second_says_who_is_first(folder:
     first.communicate(timeout=100)
     assert first.returncode == 1
     keys = rows(out, "uri, page_index")
-    assert len(keys) == len(set(keys)) == documents.ROWS_OF_STRANGERS_FOLDER + 120
+    assert len(keys) == len(set(keys)) == PAGES
+
+
+def totals(*arguments: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run_batch(*arguments, *QUICK, "--json").stdout)
+    return found
 
 
 def test_only_what_has_changed_is_read_again(folder: Path, tmp_path: Path):
     out = tmp_path / "out"
-    run_batch(folder, out, *QUICK)
-
-    def pages_read(*options: str) -> int:
-        done = run_batch(folder, out, *QUICK, *options, "--json")
-        return int(json.loads(done.stdout)["pages"])
-
-    assert pages_read() == 0
-    assert pages_read("--batch-size", "3", "--window", "9", "--commit-pages", "5") == 0
+    assert totals(folder, out)["pages"] == PAGES
+    assert totals(folder, out)["pages"] == 0
+    assert totals(folder, out, "--batch-size", "3", "--window", "9", "--commit-pages", "5")["pages"] == 0
     documents.pdf(folder / "a.pdf", 6, width_pt=210)
-    assert pages_read() == 6
-    assert pages_read("--dpi", "50") == 12 + 1 + 120 + 5
-    assert pages_read("--overwrite") == 12 + 1 + 120 + 5
-    assert pages_read() == 0
+    assert totals(folder, out)["pages"] == 6
+    assert totals(folder, out, "--dpi", "50")["pages"] == PAGES + 1
+    assert totals(folder, out, "--overwrite")["pages"] == PAGES + 1
+    assert totals(folder, out)["pages"] == 0
+
+
+def test_the_same_bytes_under_other_names_are_read_once_and_reported_under_each(folder: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    first = totals(folder, out)
+    assert (first["pages"], first["pages_copied"], first["batched_pages"]) == (PAGES, 125, PAGES - 125 - 5)
+    text = "SELECT uri, page_index, text, document_id FROM '{}/pages/*/*.parquet' WHERE uri LIKE '%{}' ORDER BY ALL"
+    for one, other in (("/a.pdf", "/same.pdf"), ("/long.pdf", "/long again.pdf".replace(" ", "%20"))):
+        left, right = (duckdb.sql(text.format(out, name)).fetchall() for name in (one, other))
+        assert [row[1:] for row in left] == [row[1:] for row in right]
+        assert len(left) in (5, 120)
+    (folder / "sub folder" / "third.pdf").write_bytes((folder / "a.pdf").read_bytes())
+    (folder / "long.pdf").rename(folder / "moved.pdf")
+    later = totals(folder, out)
+    assert (later["pages"], later["pages_copied"], later["batched_pages"]) == (125, 125, 0)
+    told = duckdb.sql(f"SELECT uri FROM '{out}/documents/*/*.parquet' WHERE pages_ok = 120").fetchall()
+    assert sorted(uri.rpartition("/")[2] for (uri,) in told) == ["long%20again.pdf", "long.pdf", "moved.pdf"]
+    assert totals(folder, out)["pages"] == 0
+
+
+def test_a_job_that_is_done_opens_no_document_unless_told_to_hash(folder: Path, tmp_path: Path):
+    """A file swapped for one of the same size, time and inode is what only a hash can tell."""
+    out, victim = tmp_path / "out", folder / "a.pdf"
+    totals(folder, out)
+    status, data = victim.stat(), victim.read_bytes()
+    victim.write_bytes(data[:-1] + b" ")
+    os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert totals(folder, out)["pages"] == 0
+    assert totals(folder, out, "--rehash")["pages"] == 5
+    os.utime(victim)
+    assert totals(folder, out)["pages"] == 0
+    assert len(rows(out, "DISTINCT document_id")) > 1
+
+
+def test_rows_of_documents_that_a_crash_has_left_out_are_added_by_the_next_run(folder: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    totals(folder, out)
+    columns = "SELECT * EXCLUDE (run_id, run_date) FROM '{}/documents/*/*.parquet' ORDER BY uri"
+    before = duckdb.sql(columns.format(out)).fetchall()
+    for part in out.glob("documents/*/*.parquet"):
+        part.unlink()
+    assert totals(folder, out)["pages"] == 0
+    assert duckdb.sql(columns.format(out)).fetchall() == before
+    assert totals(folder, out)["pages"] == 0
+    assert duckdb.sql(columns.format(out)).fetchall() == before
+
+
+def test_what_is_not_there_is_looked_for_by_each_run_and_told_once(folder: Path, tmp_path: Path):
+    out, listed = tmp_path / "out", tmp_path / "list.txt"
+    listed.write_text(f"{folder}/a.pdf\n{tmp_path}/late.pdf\n")
+    assert totals(f"@{listed}", out)["pages"] == 6
+    again = totals(f"@{listed}", out)
+    assert (again["pages"], again["pages_failed_before"], again["exit_code"]) == (0, 1, 1)
+    documents.pdf(tmp_path / "late.pdf", 2)
+    assert totals(f"@{listed}", out)["pages"] == 2
+    assert totals(f"@{listed}", out)["exit_code"] == 0
 
 
 def test_failed_pages_are_read_again_only_when_asked_and_only_those(folder: Path, tmp_path: Path):

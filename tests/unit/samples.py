@@ -11,8 +11,8 @@ from pipeline.document import Document
 from pipeline.engines.engine import Identity
 from pipeline.errors import ErrorCode
 from pipeline.page import Page, SizedPage
-from pipeline.parquet import RunKeys
 from pipeline.result import BatchReport, Failure, PageResult, Recognition, Stage, Status, Timings
+from pipeline.table import RunKeys
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 KEYS = RunKeys("20240229T120000Z-abc123", "0123456789abcdef", NOON, Identity("fake", "1", "m", "r", "name"))

@@ -7,7 +7,7 @@ when it goes wrong is left to a seeded generator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from random import Random
 
@@ -33,6 +33,7 @@ from pipeline.task import (
     BatchCrashed,
     BatchEnded,
     BatchReturned,
+    Copy,
     Event,
     FinishedDocument,
     PageFailed,
@@ -67,7 +68,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDocument:
-    """A document: its pages' fates, or why it has none; `done` are rows of earlier runs by page index."""
+    """A document: its pages' fates, or why it has none; `done` are rows of earlier runs by page index.
+
+    `content` names its bytes, which several documents may share; `told` says that the documents table knows it.
+    """
 
     uri: str
     pages: tuple[Fate, ...] = ()
@@ -77,13 +81,23 @@ class SimulatedDocument:
     kills_the_probe: bool = False
     length: int = 100
     side_px: int = 10
+    content: str = ""
+    told: bool = False
+
+    @property
+    def document_id(self) -> str:
+        return f"id of {self.content or self.uri}"
+
+    @property
+    def source(self) -> Source:
+        return Source(self.uri, etag="etag" if self.told else None)
 
     @property
     def document(self) -> Document:
         if self.kills_the_probe:
             return Document(self.uri)
         page_count = None if self.refusal else len(self.pages)
-        document_id = None if self.refusal is ErrorCode.NOT_FOUND else f"id of {self.uri}"
+        document_id = None if self.refusal is ErrorCode.NOT_FOUND else self.document_id
         return Document(self.uri, document_id, 1, NOON, "etag", "application/pdf", page_count)
 
     @property
@@ -92,7 +106,13 @@ class SimulatedDocument:
         return Probe(self.document, refusal)
 
     def page(self, index: int) -> Page:
-        return Page(self.uri, f"id of {self.uri}", index, len(self.pages))
+        return Page(self.uri, self.document_id, index, len(self.pages))
+
+    def earlier(self, index: int) -> PageResult:
+        """What a run before this one has committed for a page."""
+        status, failure = self.done[index], Failure(Stage.RASTERIZE, ErrorCode.BROKEN_PAGE, "made to fail")
+        text = None if status is Status.FAILED else Recognition(f"{self.document_id} {index}")
+        return PageResult(self.document, self.page(index), status, text, None if text else failure)
 
     def sized(self, index: int) -> SizedPage:
         """Pages of a document differ a little in length, so that they fall into several buckets."""
@@ -121,19 +141,29 @@ class Scenario:
         """What is committed when the run starts: rows of earlier runs, and these."""
         ledger = Ledger()
         for document in self.documents:
-            if document.refused_before is not None and document.document.document_id:
-                ledger.add(document.uri, document.document.document_id, None, document.refused_before)
-            for index, status in document.done.items():
-                ledger.add(document.uri, f"id of {document.uri}", index, status)
+            if document.refused_before is not None:
+                found = document.document
+                ledger.note_unopened(found.uri, found.document_id, document.refused_before, document.refusal)
+            done = [(index, str(status)) for index, status in document.done.items()]
+            ledger.note(document.uri, document.document_id, done)
         for result in results:
-            if result.document.document_id is not None:
-                index = result.page.page_index if result.page else None
-                ledger.add(result.document.uri, result.document.document_id, index, result.status)
+            found, code = result.document, result.failure.code if result.failure else None
+            if result.page is None:
+                ledger.note_unopened(found.uri, found.document_id, str(result.status), code)
+            else:
+                ledger.note(found.uri, found.document_id or "", [(result.page.page_index, str(result.status))])
+        for document in self.documents:
+            if document.told:
+                ledger.tell(document.document)
         return ledger
 
     def flow(self, results: Iterable[PageResult] = ()) -> Flow:
-        sources = iter([Source(document.uri) for document in self.documents])
-        return Flow(sources, self.ledger(results), self.limits)
+        return Flow(iter([document.source for document in self.documents]), self.ledger(results), self.limits)
+
+    def gathered(self, results: Iterable[PageResult] = ()) -> Gathered:
+        """A committer that has committed this already."""
+        earlier = [document.earlier(index) for document in self.documents for index in document.done]
+        return Gathered(committed=[*earlier, *results])
 
 
 @dataclass(slots=True)
@@ -279,7 +309,8 @@ class SimulatedRunner:
 
     def _opened(self, source: Source) -> Probe:
         document = self._by_uri[source.uri]
-        self._pages_to_start[source.uri] = len(document.pages) - len(document.done)
+        shared = bool(document.content)  # may wait, or be copied
+        self._pages_to_start[source.uri] = 0 if shared else len(document.pages) - len(document.done)
         is_open = [left > 0 for left in self._pages_to_start.values()]
         self.max_open_documents = max(self.max_open_documents, sum(is_open))
         return document.probe
@@ -324,7 +355,7 @@ class SimulatedRunner:
         outcomes = []
         for sized in batch.pages:
             fails = self._fate(sized) is Fate.CANNOT_BE_READ
-            text = None if fails else Recognition(f"{sized.page.uri} {sized.page.page_index}")
+            text = None if fails else Recognition(f"{sized.page.document_id} {sized.page.page_index}")
             outcomes.append(Outcome(sized, text, failure if fails else None, batch.attempt))
         report = BatchReport(batch, "node", "cpu", "actor", NOON, NOON, 0.0, 1.0, Timings(), (), None, None)
         return BatchOutcome(tuple(outcomes), report)
@@ -332,17 +363,38 @@ class SimulatedRunner:
 
 @dataclass(slots=True)
 class Gathered:
-    """Stands in for a `pipeline.commit.Committer`: keeps what was settled, and sees that pages come first."""
+    """Stands in for a `pipeline.commit.Committer`: keeps what was settled, and makes the copies that are asked for.
 
+    `committed` is what earlier runs have left; `copied` those of the results that were read at another URI.
+    """
+
+    committed: list[PageResult] = field(default_factory=list)
     results: list[PageResult] = field(default_factory=list)
+    copied: list[PageResult] = field(default_factory=list)
     reports: list[BatchReport] = field(default_factory=list)
     documents: list[FinishedDocument] = field(default_factory=list)
     num_flushes: int = 0
 
     def take(self, ready: Ready) -> None:
         self.results += ready.results
+        for copy in ready.copies:
+            made = [self._made(copy, index, status) for index, status in _pages_of(copy)]
+            self.results += made
+            self.copied += made
         self.reports += ready.reports
         self.documents += ready.documents
 
     def flush(self) -> None:
         self.num_flushes += 1
+
+    def _made(self, copy: Copy, index: int, status: str) -> PageResult:
+        for original in [*self.results, *self.committed]:
+            page = original.page
+            key = (page.document_id, page.page_index, original.status) if page else None
+            if page and key == (copy.document.document_id, index, status):
+                return replace(original, document=copy.document, page=replace(page, uri=copy.document.uri))
+        raise AssertionError("a copy of what nobody has read")
+
+
+def _pages_of(copy: Copy) -> list[tuple[int, str]]:
+    return [(n, status) for status, bits in copy.bits.items() for n in range(bits.bit_length()) if bits >> n & 1]

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from pipeline.commit import CommitLimits, Committer
 from pipeline.errors import StorageError
+from pipeline.ledger import Ledger
 from pipeline.parquet import part_key, read_columns
 from pipeline.result import Line, PageResult, Recognition, Status
-from pipeline.store import Store
-from pipeline.task import FinishedDocument, Ready
+from pipeline.store import ObjectReader, Store
+from pipeline.task import Copy, FinishedDocument, Ready
 
-from .samples import KEYS, NOON, a_document, a_failure, a_report, a_result
+from .samples import KEYS, NOON, a_document, a_failure, a_page, a_report, a_result
 
 LARGE = CommitLimits(max_pages=10**9, max_seconds=1e9, max_bytes=1 << 40)
 
@@ -43,6 +44,9 @@ class Watched:
             raise StorageError(f"{key} could not be written: disk full")
         self.put.append(key)
         return self.store.put_new(key, data)
+
+    def open_object(self, key: str) -> ObjectReader:
+        return self.store.open_object(key)
 
 
 def _committer(
@@ -166,6 +170,98 @@ def test_a_page_without_a_time_of_its_own_gets_that_of_its_commit(tmp_path: Path
     assert _rows(watched.store, "pages", "finished_at") == [(NOON,)]
 
 
+def _copy(uri: str, *indices: int, status: str = "ok", document_id: str = "d" * 64) -> Copy:
+    bits = sum(1 << index for index in indices)
+    return Copy(a_document(uri, max(indices) + 1, document_id), {status: bits})
+
+
+def test_rows_are_copied_from_what_this_run_has_just_committed(tmp_path: Path):
+    committer, watched, _ = _committer(tmp_path)
+    committer.take(Ready([a_result(0, "first"), a_result(1, "second")], copies=[_copy("file:///b.pdf", 0, 1)]))
+    committer.flush()
+    columns = ("uri", "page_index", "text", "status", "document_id", "run_id", "batch_id", "attempts", "finished_at")
+    assert _rows(watched.store, "pages", *columns) == [
+        (f"file:///{name}.pdf", index, text, "ok", "d" * 64, KEYS.run_id, batch_id, attempts, NOON)
+        for name, batch_id, attempts in (("a", "b" * 16, 1), ("b", None, 0))
+        for index, text in enumerate(["first", "second"])
+    ]
+    assert committer.num_committed == 4
+    committer.flush()
+    assert len(watched.put) == 2, "a copy is made once"
+
+
+def test_rows_are_copied_from_parts_of_earlier_runs_and_of_the_latest_that_says_so(tmp_path: Path):
+    earlier, watched, _ = _committer(tmp_path)
+    for ready in (Ready([a_result(0, "old")]), _pages(1), Ready([a_result(0, "new")])):
+        earlier.take(ready)
+        earlier.flush()
+    failed = PageResult(a_document(page_count=1), a_page(), Status.FAILED, failure=a_failure())
+    earlier.take(Ready([failed]))
+    earlier.flush()
+    ledger = Ledger.read(watched.store, KEYS.config_fingerprint)
+    keys = replace(KEYS, run_id="later")
+    committer = Committer(watched, keys, LARGE, Clock(), lambda: NOON, ledger=ledger)  # type: ignore[arg-type]
+    copies = [_copy("file:///b.pdf", 0), _copy("file:///c.pdf", 1), _copy("file:///d.pdf", 0, status="failed")]
+    committer.take(Ready(copies=copies))
+    committer.flush()
+    rows = [row for row in _rows(watched.store, "pages", "run_id", "uri", "text", "error_code") if row[0] == "later"]
+    assert rows == [
+        ("later", "file:///b.pdf", "new", None),
+        ("later", "file:///c.pdf", "text", None),
+        ("later", "file:///d.pdf", None, "broken_page"),
+    ]
+
+
+def test_copies_count_towards_a_commit_like_rows(tmp_path: Path):
+    committer, watched, clock = _committer(tmp_path, replace(LARGE, max_pages=4, max_seconds=60))
+    committer.take(_pages(0))
+    committer.take(Ready(copies=[_copy("file:///b.pdf", 0), _copy("file:///c.pdf", 0)]))
+    assert watched.put == []
+    committer.take(Ready(copies=[_copy("file:///d.pdf", 0)]))
+    assert len(watched.put) == 2
+    committer.take(Ready(copies=[_copy("file:///e.pdf", 0)]))
+    clock.seconds = 61
+    committer.take(Ready())
+    assert len(_rows(watched.store, "pages", "uri")) == 5
+
+
+def test_many_copies_are_made_some_at_a_time_and_all_of_them(tmp_path: Path):
+    committer, watched, _ = _committer(tmp_path)
+    ids = [f"{number:064x}" for number in range(30)]
+    for number, document_id in enumerate(ids):
+        document = a_document(f"file:///{number}.pdf", 200, document_id)
+        pages = [replace(a_result(n, f"{number} {n}"), document=document, page=a_page(n)) for n in range(200)]
+        copy = _copy(f"file:///copy {number}.pdf", *range(200), document_id=document_id)
+        committer.take(Ready(pages, copies=[copy]))
+    committer.flush()
+    parts = [list(part) for part in read_columns(watched.store, "pages", ("uri", "text"))]
+    assert len(parts[0]) == 6000
+    assert all(len(part) <= 2200 for part in parts[1:])
+    texts = sorted(text for part in parts[1:] for _, text in part)
+    assert texts == sorted(text for _, text in parts[0])
+
+
+def test_a_row_to_copy_that_somebody_has_removed_ends_the_run_and_not_in_silence(tmp_path: Path):
+    committer, watched, _ = _committer(tmp_path)
+    committer.take(_pages(0))
+    committer.flush()
+    (tmp_path / watched.put[0]).unlink()
+    committer.take(Ready(copies=[_copy("file:///b.pdf", 0)]))
+    with pytest.raises(StorageError, match="could not be read"):
+        committer.flush()
+    committer.take(Ready(copies=[_copy("file:///b.pdf", 0, document_id="e" * 64)]))
+    with pytest.raises(StorageError, match="a row that was committed is gone"):
+        committer.flush()
+
+
+def test_rows_of_documents_alone_are_committed_in_time_too(tmp_path: Path):
+    committer, watched, clock = _committer(tmp_path, replace(LARGE, max_seconds=60))
+    committer.take(Ready(documents=[FinishedDocument(a_document(), {"ok": 1})]))
+    clock.seconds = 61
+    committer.take(Ready())
+    assert [key.partition("/")[0] for key in watched.put] == ["documents"]
+
+
 def test_two_runs_of_the_same_id_are_noticed(tmp_path: Path):
     first, second = _committer(tmp_path)[0], _committer(tmp_path)[0]
     first.take(_pages(0))
@@ -178,6 +274,14 @@ def test_two_runs_of_the_same_id_are_noticed(tmp_path: Path):
 def test_the_row_of_the_run_is_put_on_its_own(tmp_path: Path):
     committer, watched, _ = _committer(tmp_path)
     columns = ("outcome", "config", "versions", "machine", "totals")
-    committer.put_run({"run_id": "r", "started_at": NOON, "finished_at": NOON, **dict.fromkeys(columns, "x")})
+    committer.put_run(
+        {
+            "run_id": "r",
+            "config_fingerprint": "f",
+            "started_at": NOON,
+            "finished_at": NOON,
+            **dict.fromkeys(columns, "x"),
+        }
+    )
     assert watched.put == [part_key("runs", KEYS, 0)]
     assert _rows(watched.store, "runs", "run_id", "outcome") == [("r", "x")]

@@ -24,6 +24,7 @@ OTHER_VALUES: dict[str, Any] = {
     "progress": "none",
     "fake_decoder": True,
     "overwrite": True,
+    "rehash": True,
     "retry_failed": "all",
 }
 

@@ -65,31 +65,46 @@ def documents(draw: st.DrawFn, uri: str) -> SimulatedDocument:
         done=draw(st.one_of(st.just({}), before)),
         length=draw(st.sampled_from([20, 100, 200])),
         side_px=draw(st.sampled_from([1, 10, 30])),
+        told=draw(st.booleans()),
     )
 
 
-scenarios = st.integers(0, 9).flatmap(
-    lambda num_documents: st.builds(
-        Scenario,
-        documents=st.tuples(*(documents(f"file:///{n}") for n in range(num_documents))),
-        limits=st.builds(
-            FlowLimits,
-            batch=st.builds(BatchLimits, batch_size=st.integers(1, 8), window_pages=st.integers(1, 20)),
-            raster_bytes=st.sampled_from([1, 500, 2_000, 1 << 30]),
-            pages_per_task=st.integers(1, 6),
-            open_documents=st.integers(1, 12),
-            sources_per_task=st.integers(1, 5),
-        ),
-        num_rasterizers=st.integers(1, 4),
-        num_engines=st.integers(1, 3),
-        chaos=st.builds(
-            Chaos,
-            seed=st.integers(0, 2**32),
-            crash=st.sampled_from([0.0, 0.1, 0.5]),
-            lost=st.sampled_from([0.0, 0.2]),
-            most=st.integers(0, 20),
-        ),
-    )
+@st.composite
+def folders(draw: st.DrawFn) -> tuple[SimulatedDocument, ...]:
+    """Some documents, of which a few may be the same bytes as one before them."""
+    found: list[SimulatedDocument] = []
+    for number in range(draw(st.integers(0, 9))):
+        document = draw(documents(f"file:///{number}"))
+        originals = [other for other in found if other.pages]
+        if originals and draw(st.sampled_from([True, False, False])):
+            original = draw(st.sampled_from(originals))
+            done = {index: status for index, status in document.done.items() if index < len(original.pages)}
+            found[found.index(original)] = original = replace(original, content=original.content or original.uri)
+            document = replace(original, uri=document.uri, done=done, told=document.told)
+        found.append(document)
+    return tuple(found)
+
+
+scenarios = st.builds(
+    Scenario,
+    documents=folders(),
+    limits=st.builds(
+        FlowLimits,
+        batch=st.builds(BatchLimits, batch_size=st.integers(1, 8), window_pages=st.integers(1, 20)),
+        raster_bytes=st.sampled_from([1, 500, 2_000, 1 << 30]),
+        pages_per_task=st.integers(1, 6),
+        open_documents=st.integers(1, 12),
+        sources_per_task=st.integers(1, 5),
+    ),
+    num_rasterizers=st.integers(1, 4),
+    num_engines=st.integers(1, 3),
+    chaos=st.builds(
+        Chaos,
+        seed=st.integers(0, 2**32),
+        crash=st.sampled_from([0.0, 0.1, 0.5]),
+        lost=st.sampled_from([0.0, 0.2]),
+        most=st.integers(0, 20),
+    ),
 )
 
 
@@ -138,7 +153,7 @@ class Witness:
 
 
 def _run(scenario: Scenario, earlier: list[PageResult], **watch: int) -> tuple[Flow, Gathered, SimulatedRunner]:
-    flow, gathered = scenario.flow(earlier), Gathered()
+    flow, gathered = scenario.flow(earlier), scenario.gathered(earlier)
     runner = SimulatedRunner(scenario, flow)
     witness = Witness(scenario, runner, **watch)
     try:
@@ -161,14 +176,28 @@ def _expected(scenario: Scenario) -> Ends:
         if document.kills_the_probe:
             ends[document.uri, None] = (Status.FAILED, ErrorCode.RASTERIZER_CRASHED)
         elif document.refusal:
-            known = document.refused_before is not None and document.refusal is not ErrorCode.NOT_FOUND
             status = Status.SKIPPED if document.refusal in SKIPPED_CODES else Status.FAILED
-            if not known:
+            if not _is_known(document):
                 ends[document.uri, None] = (status, document.refusal)
         for index, fate in enumerate(document.pages):
             if index not in document.done:
-                ends[document.uri, index] = ENDS[fate]
+                copied = _done_elsewhere(scenario, document, index)
+                code = ErrorCode.BROKEN_PAGE if copied is Status.FAILED else None
+                ends[document.uri, index] = (copied, code) if copied else ENDS[fate]
     return ends
+
+
+def _is_known(document: SimulatedDocument) -> bool:
+    """Whether the row that says why it has no pages is there; without an id it has to say the same again."""
+    if document.refusal is ErrorCode.NOT_FOUND:
+        return document.refused_before is Status.FAILED
+    return document.refused_before is not None
+
+
+def _done_elsewhere(scenario: Scenario, document: SimulatedDocument, index: int) -> Status | None:
+    """What the last row of earlier runs says of the same page of the same bytes."""
+    same = [other for other in scenario.documents if other.document_id == document.document_id]
+    return next((other.done[index] for other in reversed(same) if index in other.done), None)
 
 
 def _actual(results: list[PageResult]) -> Ends:
@@ -180,35 +209,41 @@ def _actual(results: list[PageResult]) -> Ends:
         ends[key] = (result.status, result.failure.code if result.failure else None)
         assert (result.recognition is None) != (result.failure is None)
         if result.recognition is not None:
-            assert result.recognition.text == f"{key[0]} {key[1]}", "the text of another page"
+            text = f"{result.document.document_id} {key[1]}"
+            assert result.recognition.text == text, "the text of another page"
     return ends
 
 
 def _check_documents(scenario: Scenario, gathered: Gathered) -> None:
-    """Each document with something to do is finished once, with one status for each of its pages."""
+    """Each document with something to do or to tell is finished once, with one status for each of its pages."""
     finished = {done.document.uri: done for done in gathered.documents}
     assert len(finished) == len(gathered.documents)
     ends = _expected(scenario)
-    assert set(finished) == {uri for uri, _ in ends}
+    untold = {d.uri for d in scenario.documents if not d.told and (_is_known(d) or (d.pages and not d.kills_the_probe))}
+    assert set(finished) == {uri for uri, _ in ends} | untold
     for document in scenario.documents:
         if document.uri in finished:
             statuses = Counter(str(status) for (uri, _), (status, _) in ends.items() if uri == document.uri)
             statuses += Counter(str(status) for status in document.done.values())
+            if document.refused_before and not statuses:
+                statuses = Counter([str(document.refused_before)])
             assert {s: n for s, n in finished[document.uri].statuses.items() if n} == statuses
             assert statuses.total() == (len(document.pages) or 1)
-            code = ends.get((document.uri, None), (None, None))[1]
+            code = ends.get((document.uri, None), (None, document.refusal))[1]
             assert finished[document.uri].error_code == code
 
 
 def _check_totals(scenario: Scenario, flow: Flow, gathered: Gathered) -> None:
     """What was counted is what was handed to the committer."""
-    settled = [of_result(result) for result in gathered.results] + [of_batch(report) for report in gathered.reports]
-    counted = reduce(add, settled, Totals(documents=len(gathered.documents)))
-    assert replace(counted, **_counts_of_before(flow.totals)) == flow.totals
+    copied = Counter(str(result.status) for result in gathered.copied)
+    copies = Totals(pages=copied.total(), pages_copied=copied.total(), pages_by_status=copied)
+    read = [result for result in gathered.results if not any(result is other for other in gathered.copied)]
+    settled = [of_result(result) for result in read] + [of_batch(report) for report in gathered.reports]
+    assert replace(reduce(add, settled, copies), **_counts_of_before(flow.totals)) == flow.totals
 
 
 def _counts_of_before(totals: Totals) -> dict[str, int]:
-    names = ("documents_already_done", "pages_already_done", "pages_failed_before")
+    names = ("documents", "documents_already_done", "pages_already_done", "pages_failed_before")
     return {name: getattr(totals, name) for name in names}
 
 
@@ -238,7 +273,7 @@ def test_what_is_known_at_the_end_is_what_is_done(scenario: Scenario):
     assert flow.pages_known == totals.pages + totals.pages_already_done
     assert totals.documents + totals.documents_already_done == len(scenario.documents)
     failed = [status for document in scenario.documents for status in document.done.values()]
-    known = [d.refused_before for d in scenario.documents if d.refusal not in (None, ErrorCode.NOT_FOUND)]
+    known = [d.refused_before for d in scenario.documents if d.refusal and _is_known(d)]
     assert totals.pages_failed_before == (failed + known).count(Status.FAILED)
 
 
@@ -261,11 +296,27 @@ def test_a_run_stopped_or_killed_any_number_of_times_loses_and_doubles_nothing(
     results: list[PageResult] = []
     for is_killed, turns in ends:
         _, gathered, _ = _run(scenario, results, **{"kill_after" if is_killed else "stop_after": turns})
-        results += [r for r in gathered.results if r.document.document_id is not None]
+        results += gathered.results
     _, gathered, _ = _run(scenario, results)
     assert _actual(results + gathered.results) == _expected(scenario)
     _, again, _ = _run(scenario, results + gathered.results)
-    assert all(result.document.document_id is None for result in again.results), "there was nothing left to do"
+    assert again.results == [], "there was nothing left to do"
+
+
+@many
+@given(scenarios, st.lists(st.integers(0, 40), max_size=2))
+def test_the_same_bytes_are_read_once_at_whatever_names_and_in_whatever_runs(scenario: Scenario, kills: list[int]):
+    results: list[PageResult] = []
+    read: Counter[tuple[str, int]] = Counter()
+    before = {(d.document_id, index) for d in scenario.documents for index in d.done}
+    for turns in [*kills, None]:
+        _, gathered, _ = _run(scenario, results, **({} if turns is None else {"kill_after": turns}))
+        results += gathered.results
+        copied = {(r.document.uri, r.page.page_index) for r in gathered.copied if r.page}
+        for page in [r.page for r in gathered.results if r.page and r.page.key not in copied]:
+            read[page.document_id, page.page_index] += 1
+    assert all(times == 1 for times in read.values())
+    assert not before & set(read), "what an earlier run has read under any name is not read again"
 
 
 @few
@@ -536,3 +587,28 @@ def test_pixels_that_were_lost_with_their_node_are_rendered_again_and_not_alone(
     task = flow.next_task()
     assert isinstance(task, RenderTask)
     assert not task.alone
+
+
+def test_a_job_that_is_done_needs_no_process():
+    done = [
+        replace(TWO_PAGES, uri=f"file:///{n}", done=dict.fromkeys(range(2), Status.OK), told=True) for n in range(9000)
+    ]
+    flow, turns = Scenario(tuple(done), FEW).flow(), 1
+    while flow.pass_over():
+        turns += 1
+    assert 2 < turns < 9, "some thousands at a time, so that one can look on and stop it"
+    assert (flow.finished, flow.complete, flow.next_task()) == (True, True, None)
+    assert flow.totals == Totals(documents_already_done=9000, pages_already_done=18000)
+    assert flow.pages_known == 18000
+
+
+def test_sources_that_are_done_are_passed_over_between_others_too():
+    done = replace(TWO_PAGES, uri="file:///done", done=dict.fromkeys(range(2), Status.OK), told=True)
+    flow = Scenario((TWO_PAGES, done, replace(TWO_PAGES, uri="file:///c")), FEW).flow()
+    assert not flow.pass_over()
+    tasks = [flow.next_task(), flow.next_task()]
+    assert [source.uri for task in tasks if isinstance(task, ProbeTask) for source in task.sources] == [
+        "file:///a",
+        "file:///c",
+    ]
+    assert flow.totals.documents_already_done == 1

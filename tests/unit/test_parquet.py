@@ -17,19 +17,10 @@ from hypothesis import strategies as st
 
 import pipeline.parquet
 from pipeline.errors import ErrorCode, StorageError
-from pipeline.parquet import (
-    SCHEMAS,
-    batch_row,
-    clean,
-    document_row,
-    encode,
-    first_rows,
-    page_row,
-    part_key,
-    read_columns,
-)
+from pipeline.parquet import encode, first_rows, part_key, read_columns
 from pipeline.result import Line, PageResult, Recognition, Status
 from pipeline.store import Store
+from pipeline.table import SCHEMAS, batch_row, clean, document_row, page_row
 
 from .samples import KEYS, NOON, a_document, a_failure, a_page, a_report, a_result, a_sized_page
 
@@ -37,6 +28,7 @@ FAILED = PageResult(a_document(), a_page(), Status.FAILED, failure=a_failure())
 UNOPENED = PageResult(a_document(page_count=None, document_id=None), None, Status.FAILED, failure=a_failure())
 RUN = {
     "run_id": "r",
+    "config_fingerprint": "f",
     "started_at": NOON,
     "finished_at": NOON,
     "outcome": "done",

@@ -272,7 +272,6 @@ def test_what_the_allocator_of_mupdf_says_is_no_fault_of_the_page(
     (made,) = render_pages(document, 0, 1, AS_IS)
     assert isinstance(made, Unrendered)
     assert made.failure.code == ErrorCode.OUT_OF_MEMORY
-    assert made.failure.retryable
     monkeypatch.setattr(mupdf, "_open", fails)
     failure = failure_of(path)
     assert failure is not None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.document import path_of_uri
+from pipeline.document import local_etag, path_of_uri
 from pipeline.errors import ErrorCode, InputError
 from pipeline.source import IGNORE_FILE, Discovery
 
@@ -40,6 +40,18 @@ def _found(root: Path, inputs: Sequence[str] = ("",), **options: object) -> list
 def test_a_folder_is_walked_in_the_order_of_bytes(tmp_path: Path):
     names = ["b/2", "b/10", "a", "B", "c/d/e", "c/a", "ä", "z"]
     assert _found(_tree(tmp_path, *names)) == ["B", "a", "b/10", "b/2", "c/a", "c/d/e", "z", "ä"]
+
+
+def test_a_source_says_how_its_file_looked(tmp_path: Path):
+    _tree(tmp_path, "a", "b/c", "b/d")
+    (tmp_path / "b" / "link").symlink_to("d")
+    (tmp_path / "b" / "nowhere").symlink_to("nothing")
+    os.mkfifo(tmp_path / "b" / "pipe")
+    inputs = [str(tmp_path / "a"), str(tmp_path / "b")]
+    found = {os.path.basename(source.uri): source.etag for source in Discovery(inputs).sources()}
+    looked = {name: local_etag((tmp_path / path).stat()) for name, path in (("a", "a"), ("c", "b/c"), ("d", "b/d"))}
+    assert found == {**looked, "link": looked["d"], "nowhere": None, "pipe": None}
+    assert all(source.etag is None for source in Discovery(inputs, with_etags=False).sources())
 
 
 def test_inputs_are_taken_in_the_order_given(tmp_path: Path):

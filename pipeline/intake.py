@@ -1,0 +1,121 @@
+"""Intake: which sources have to be looked at, and which pages of a document have to be read. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pipeline.document import Document, Source
+from pipeline.ledger import Ledger, count, missing, union
+from pipeline.result import Status
+from pipeline.stats import Totals
+from pipeline.task import Copy, FinishedDocument
+
+
+@dataclass(slots=True)
+class OpenDocument:
+    """A document of which pages are under way: `bits` are its pages that have a result, by status."""
+
+    document: Document
+    bits: dict[str, int]
+    runs: Iterator[range]
+
+    @property
+    def num_left(self) -> int:
+        """Pages without a result."""
+        return (self.document.page_count or 0) - union(self.bits).bit_count()
+
+    def settle(self, page_index: int, status: str) -> None:
+        """Note the result of one page."""
+        self.bits[status] = self.bits.get(status, 0) | 1 << page_index
+
+    @property
+    def finished(self) -> FinishedDocument:
+        """What to tell of it once nothing is left."""
+        return FinishedDocument(self.document, count(self.bits))
+
+
+@dataclass(slots=True)
+class Opened:
+    """What came of a document's opening: what can be told at once, and what is left to be read, if anything."""
+
+    totals: Totals
+    left: OpenDocument | None = None
+    copy: Copy | None = None
+    finished: FinishedDocument | None = None
+
+
+@dataclass(slots=True)
+class Intake:
+    """Takes sources in, once each, and says what remains to be done for them.
+
+    A source that is done and has not changed since is passed over without being opened. Bytes that are under
+    way at another URI wait until they are through there, and are copied then.
+    """
+
+    sources: Iterator[Source]
+    ledger: Ledger
+    chunk: int
+    exhausted: bool = False
+    num_waiting: int = 0
+    _next: Source | None = None
+    _under_way: dict[str, list[Document]] = field(default_factory=dict)
+
+    def pass_over(self, most: int = 4096) -> Totals:
+        """Pass over up to `most` sources that are done, and count them; stop at the first that is not."""
+        passed = pages = failed = 0
+        while self._next is None and not self.exhausted and passed < most:
+            source = next(self.sources, None)
+            if source is None:
+                self.exhausted = True
+            elif done := self.ledger.done(source):
+                passed, pages, failed = passed + 1, pages + done.pages, failed + done.failed
+            else:
+                self._next = source
+        return Totals(documents_already_done=passed, pages_already_done=pages, pages_failed_before=failed)
+
+    def take(self) -> Source | None:
+        """The source at which `pass_over` has stopped, if there is one."""
+        source, self._next = self._next, None
+        return source
+
+    def open(self, document: Document) -> Opened | None:
+        """What is to be done for a document with pages; None if its bytes are under way at another URI."""
+        document_id = document.document_id or ""
+        if document_id in self._under_way:
+            self._under_way[document_id].append(document)
+            self.num_waiting += 1
+            return None
+        own, elsewhere = self.ledger.pages(document), self.ledger.elsewhere(document)
+        opened = Opened(_of_before(own))
+        if elsewhere:
+            opened.copy = Copy(document, elsewhere)
+            counts = count(elsewhere)
+            copied = sum(counts.values())
+            opened.totals += Totals(pages=copied, pages_copied=copied, pages_by_status=Counter(counts))
+        bits = {status: own.get(status, 0) | elsewhere.get(status, 0) for status in {*own, *elsewhere}}
+        runs = missing(union(bits), document.page_count or 0, self.chunk)
+        taken = OpenDocument(document, bits, runs)
+        if taken.num_left:
+            opened.left = taken
+            self._under_way[document_id] = []
+        elif elsewhere:
+            opened.totals += Totals(documents=1)
+            opened.finished = taken.finished
+        else:
+            opened.totals += Totals(documents_already_done=1)
+            opened.finished = None if self.ledger.is_told(document) else taken.finished
+        return opened
+
+    def close(self, closed: OpenDocument) -> list[Document]:
+        """Note that nothing is left of a document; the documents of the same bytes that have waited for it."""
+        self.ledger.finish(closed.document, closed.bits)
+        waited = self._under_way.pop(closed.document.document_id or "")
+        self.num_waiting -= len(waited)
+        return waited
+
+
+def _of_before(bits: dict[str, int]) -> Totals:
+    counts = count(bits)
+    return Totals(pages_already_done=sum(counts.values()), pages_failed_before=counts.get(Status.FAILED, 0))
