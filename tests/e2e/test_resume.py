@@ -8,11 +8,13 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.dataset as ds
 import pytest
 
 from tests import documents
@@ -31,7 +33,35 @@ def run_batch(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def rows(out: Path, columns: str = "uri, page_index, page_count, status, error_code, text") -> list[tuple[Any, ...]]:
-    return duckdb.sql(f"SELECT {columns} FROM '{out}/pages/*/*.parquet' ORDER BY ALL").fetchall()
+    with duckdb.connect() as connection:
+        return connection.sql(f"SELECT {columns} FROM '{out}/pages/*/*.parquet' ORDER BY ALL").fetchall()
+
+
+class Reader(threading.Thread):
+    """Reads the whole table over and over while others write it, by a glob and as a folder."""
+
+    def __init__(self, out: Path) -> None:
+        super().__init__(daemon=True)
+        self.out, self.num_reads, self.num_rows, self.stopped = out, 0, 0, threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.stopped.wait(0.01):
+                if list(self.out.glob("pages/*/*.parquet")):
+                    seen = len(rows(self.out)), ds.dataset(self.out / "pages", format="parquet").count_rows()
+                    assert self.num_rows <= seen[0] <= seen[1], "rows have gone"
+                    self.num_reads, self.num_rows = self.num_reads + 1, seen[1]
+        except BaseException as error:
+            self.error = error
+
+    def stop(self) -> int:
+        """How often the table was read; raises what reading has raised."""
+        self.stopped.set()
+        self.join()
+        if self.error:
+            raise self.error
+        return self.num_reads
 
 
 @pytest.fixture
@@ -47,18 +77,23 @@ PAGES = documents.ROWS_OF_STRANGERS_FOLDER + 120 + 5 + 120
 
 
 def test_killed_twenty_times_at_random_moments_the_rows_are_those_of_one_quiet_run(folder: Path, tmp_path: Path):
+    started = time.monotonic()
     run_batch(folder, tmp_path / "quiet", *QUICK)
+    quiet_s = time.monotonic() - started
     chooser, out, kills = random.Random(7), tmp_path / "out", 0
+    reader = Reader(out)
+    reader.start()
     while kills < 20:
         running = subprocess.Popen(command(folder, out, *QUICK, *SLOW), stderr=subprocess.PIPE, text=True)
         try:
-            running.communicate(timeout=chooser.uniform(0.3, 2.0))
+            running.communicate(timeout=quiet_s * chooser.uniform(0.2, 1.6))
         except subprocess.TimeoutExpired:
             running.send_signal(signal.SIGKILL)
             running.communicate()
         kills += 1
     done = run_batch(folder, out, *QUICK, *SLOW)
     assert done.returncode == 1, done.stderr
+    assert reader.stop() > 50, "nobody has looked on"
     assert rows(out) == rows(tmp_path / "quiet")
     committed = rows(out, "run_id")
     assert len({run_id for (run_id,) in committed}) > 1, "no killed run has committed anything: the test shows nothing"
