@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from jobs.prepare import prepare
 from pipeline.batch import Batch, Packer
 from pipeline.config import JobConfig
+from pipeline.document import Source
 from pipeline.errors import ConfigurationError, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
 from pipeline.raster import probe, size_pages
@@ -54,11 +55,12 @@ class Plan:
     size_bytes: int = 0
     unreadable: list[tuple[str, str, str]] = field(default_factory=list)
     num_ignored: int = 0
+    pages_copied: int = 0
     buckets: dict[int, BucketPlan] = field(default_factory=dict)
 
     @property
     def pages(self) -> int:
-        """Pages that would be rendered."""
+        """Pages that would be rendered; `pages_copied` are those of bytes that are read under another name."""
         return sum(bucket.pages for bucket in self.buckets.values())
 
     def as_json(self) -> str:
@@ -82,6 +84,7 @@ class Plan:
             "documents": sum(self.documents_by_type.values()),
             "documents_by_type": dict(self.documents_by_type),
             "pages": self.pages,
+            "pages_copied": self.pages_copied,
             "pages_by_type": dict(self.pages_by_type),
             "size_bytes": self.size_bytes,
             "ignored": self.num_ignored,
@@ -117,7 +120,29 @@ def make_plan(config: JobConfig) -> Plan:
     return plan
 
 
+@dataclass(slots=True)
+class _Twins:
+    """Finds bytes that were seen before; only files of one size are hashed."""
+
+    _first_of_size: dict[int, Source | None] = field(default_factory=dict)
+    _seen: set[str | None] = field(default_factory=set)
+
+    def has(self, source: Source, size_bytes: int) -> bool:
+        """Whether a file has the bytes of one before it."""
+        if size_bytes not in self._first_of_size:
+            self._first_of_size[size_bytes] = source
+            return False
+        if first := self._first_of_size[size_bytes]:
+            self._seen.add(probe(first).document.document_id)
+            self._first_of_size[size_bytes] = None
+        document_id = probe(source).document.document_id
+        is_twin = document_id in self._seen
+        self._seen.add(document_id)
+        return is_twin
+
+
 def _sized_pages(discovery: Discovery, rule: RasterRule, plan: Plan) -> Iterator[SizedPage]:
+    twins = _Twins()
     for source in discovery.sources():
         found = probe(source, hash_content=False)
         document = found.document
@@ -127,6 +152,9 @@ def _sized_pages(discovery: Discovery, rule: RasterRule, plan: Plan) -> Iterator
         kind = document.media_type or ""
         plan.documents_by_type[kind] += 1
         plan.size_bytes += document.size_bytes or 0
+        if twins.has(source, document.size_bytes or 0):
+            plan.pages_copied += document.page_count or 0
+            continue
         try:
             for item in size_pages(document, rule):
                 if isinstance(item, SizedPage):
@@ -156,7 +184,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"documents  {sum(plan.documents_by_type.values())}, {_size(plan.size_bytes)}"
     for kind, count in plan.documents_by_type.most_common():
         yield f"           {count:>7} {kind}, {plan.pages_by_type[kind]} pages"
-    yield f"pages      {plan.pages}"
+    copied = f", and {plan.pages_copied} copies of pages whose bytes are there under another name"
+    yield f"pages      {plan.pages}{copied if plan.pages_copied else ''}"
     if plan.num_ignored:
         yield f"left out   {plan.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"
     if plan.buckets:

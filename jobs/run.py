@@ -65,8 +65,8 @@ class RunReport:
 
     @property
     def pages_per_s(self) -> float:
-        """Pages a second once everything had started."""
-        return self.totals.pages / max(self.seconds - self.startup_s, 1e-9)
+        """Pages read a second once everything had started; copies are not read."""
+        return (self.totals.pages - self.totals.pages_copied) / max(self.seconds - self.startup_s, 1e-9)
 
     def as_json(self) -> str:
         """The totals of the run for a program to read."""

@@ -32,14 +32,16 @@ def _lines(report: RunReport) -> Iterator[str]:
         yield ""
     yield f"documents  {totals.documents}{_of_before(totals.documents_already_done)}"
     yield f"pages      {totals.pages}{_of_before(totals.pages_already_done)}{_counts(totals.pages_by_status)}"
+    if totals.pages_copied:
+        yield f"           {totals.pages_copied} of them are copies: the same bytes were read under another name"
     if totals.failures_by_code:
         yield f"reasons    {_counts(totals.failures_by_code).strip(' :')}"
     if totals.pages_failed_before:
         yield f"           {totals.pages_failed_before} pages had failed in an earlier run"
     if report.num_ignored:
         yield f"left out   {report.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"
-    rate = f"; then {report.pages_per_s:.2f} pages/s" if totals.pages else ""
-    yield f"time       {report.seconds:.1f} s, of which {report.startup_s:.1f} s to start{rate}"
+    start = f", of which {report.startup_s:.1f} s to start; then {report.pages_per_s:.2f} pages/s"
+    yield f"time       {report.seconds:.1f} s{start if totals.pages else ''}"
     if totals.batches:
         mean = totals.batched_pages / totals.batches
         yield f"batches    {totals.batches}, {mean:.1f} pages each, {totals.padding_ratio:.1%} padding"

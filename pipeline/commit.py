@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pipeline.errors import StorageError
-from pipeline.ledger import Ledger, union
+from pipeline.ledger import Ledger, union, verdict
 from pipeline.parquet import encode, part_key, rows_of_documents
 from pipeline.result import PageResult
 from pipeline.store import Store
@@ -135,14 +135,15 @@ class Committer:
         originals: dict[tuple[str, int, str], Row] = {}
         for part in sorted({part for document_id in wanted for part in self.ledger.parts_of(document_id)}):
             for row in rows_of_documents(self.store, self.ledger.parts[part], wanted, self.keys.config_fingerprint):
-                originals[row["document_id"], row["page_index"], row["status"]] = row
+                said = verdict(row["status"], row["error_code"])
+                originals[row["document_id"], row["page_index"], said] = row
         try:
             return [
                 copied_row(
-                    self.keys, originals[copy.document.document_id or "", index, status], copy.document.uri, self.now()
+                    self.keys, originals[copy.document.document_id or "", index, said], copy.document.uri, self.now()
                 )
                 for copy in copies
-                for status, bits in copy.bits.items()
+                for said, bits in copy.bits.items()
                 for index in range(bits.bit_length())
                 if bits >> index & 1
             ]

@@ -362,7 +362,8 @@ class Flow:
         self.totals += of_result(result)
         opened = self._open[result.document.uri]
         if result.page is not None:
-            opened.settle(result.page.page_index, str(result.status))
+            code = result.failure.code if result.failure else None
+            opened.settle(result.page.page_index, result.status, code)
         if opened.num_left == 0:
             del self._open[result.document.uri]
             self.totals += Totals(documents=1)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pipeline.document import Document, Source
-from pipeline.ledger import Ledger, count, missing, union
+from pipeline.ledger import Ledger, count, count_codes, missing, union, verdict
 from pipeline.result import Status
 from pipeline.stats import Totals
 from pipeline.task import Copy, FinishedDocument
@@ -15,7 +14,7 @@ from pipeline.task import Copy, FinishedDocument
 
 @dataclass(slots=True)
 class OpenDocument:
-    """A document of which pages are under way: `bits` are its pages that have a result, by status."""
+    """A document of which pages are under way: `bits` are its pages that have a result, by verdict."""
 
     document: Document
     bits: dict[str, int]
@@ -26,9 +25,10 @@ class OpenDocument:
         """Pages without a result."""
         return (self.document.page_count or 0) - union(self.bits).bit_count()
 
-    def settle(self, page_index: int, status: str) -> None:
+    def settle(self, page_index: int, status: str, code: str | None) -> None:
         """Note the result of one page."""
-        self.bits[status] = self.bits.get(status, 0) | 1 << page_index
+        said = verdict(status, code)
+        self.bits[said] = self.bits.get(said, 0) | 1 << page_index
 
     @property
     def finished(self) -> FinishedDocument:
@@ -91,10 +91,8 @@ class Intake:
         opened = Opened(_of_before(own))
         if elsewhere:
             opened.copy = Copy(document, elsewhere)
-            counts = count(elsewhere)
-            copied = sum(counts.values())
-            opened.totals += Totals(pages=copied, pages_copied=copied, pages_by_status=Counter(counts))
-        bits = {status: own.get(status, 0) | elsewhere.get(status, 0) for status in {*own, *elsewhere}}
+            opened.totals += _of_copy(elsewhere)
+        bits = {said: own.get(said, 0) | elsewhere.get(said, 0) for said in {*own, *elsewhere}}
         runs = missing(union(bits), document.page_count or 0, self.chunk)
         taken = OpenDocument(document, bits, runs)
         if taken.num_left:
@@ -118,4 +116,10 @@ class Intake:
 
 def _of_before(bits: dict[str, int]) -> Totals:
     counts = count(bits)
-    return Totals(pages_already_done=sum(counts.values()), pages_failed_before=counts.get(Status.FAILED, 0))
+    return Totals(pages_already_done=counts.total(), pages_failed_before=counts[Status.FAILED])
+
+
+def _of_copy(bits: dict[str, int]) -> Totals:
+    counts = count(bits)
+    pages = counts.total()
+    return Totals(pages=pages, pages_copied=pages, pages_by_status=counts, failures_by_code=count_codes(bits))

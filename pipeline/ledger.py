@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -22,7 +23,7 @@ _SHARED_BITS = 64
 """Documents of up to so many pages share what is noted of them: most are in one of few states."""
 
 Bits = tuple[tuple[str, int], ...]
-"""Pages by status: for each status the bits of one integer, bit 0 for page index 0. Sorted, none without a bit."""
+"""Pages by verdict: for each verdict the bits of one integer, bit 0 for page index 0. Sorted, none without a bit."""
 
 _Value = TypeVar("_Value")
 
@@ -92,24 +93,24 @@ class Ledger:
             if page_index is None or document_id is None:
                 self.note_unopened(uri, document_id, status, code)
             else:
-                noted.append((page_index, status))
+                noted.append((page_index, verdict(status, code) if status else None))
         if noted and document_id is not None:
             self.note(uri, document_id, noted)
             self.place(document_id, len(self.parts) - 1)
 
     def note(self, uri: str, document_id: str, rows: Iterable[tuple[int, str | None]]) -> None:
-        """Note rows of a document's pages, in their order: page index and status; a later row of a page counts.
+        """Note rows of a document's pages, in their order: page index and verdict; a later row of a page counts.
 
-        Without a status a page counts as not done, whatever rows it has had so far.
+        Without a verdict a page counts as not done, whatever rows it has had so far.
         """
         touched, changed = 0, dict[str, int]()
-        for page_index, status in rows:
+        for page_index, said in rows:
             bit = 1 << page_index
             if touched & bit:
                 changed = {other: bits & ~bit for other, bits in changed.items()}
             touched |= bit
-            if status is not None:
-                changed[status] = changed.get(status, 0) | bit
+            if said is not None:
+                changed[said] = changed.get(said, 0) | bit
         key, content = _digest(uri, document_id), _digest(document_id)
         self._pages[key] = self._share(_changed(self._pages.get(key, ()), touched, changed))
         known = self._contents.get(content, _NOTHING)
@@ -165,16 +166,16 @@ class Ledger:
         return self._unopened.get(_digest(document.uri, document.document_id or ""))
 
     def pages(self, document: Document) -> dict[str, int]:
-        """Pages of this document that have a row at its URI, as bits by status."""
+        """Pages of this document that have a row at its URI, as bits by verdict."""
         key = _digest(document.uri, document.document_id or "")
         return _within(self._pages.get(key, ()), document)
 
     def elsewhere(self, document: Document) -> dict[str, int]:
-        """Pages of these bytes that have a row at some other URI and none at this one, as bits by status."""
+        """Pages of these bytes that have a row at some other URI and none at this one, as bits by verdict."""
         own = union(self.pages(document))
         known = self._contents.get(_digest(document.document_id or ""), _NOTHING)
-        found = {status: bits & ~own for status, bits in _within(known.bits, document).items()}
-        return {status: bits for status, bits in found.items() if bits}
+        found = {said: bits & ~own for said, bits in _within(known.bits, document).items()}
+        return {said: bits for said, bits in found.items() if bits}
 
     def parts_of(self, document_id: str) -> tuple[int, ...]:
         """The parts that hold rows of these bytes, as indices into `parts`, oldest first."""
@@ -188,17 +189,35 @@ class Ledger:
         return self._shared.setdefault(value, value)  # type: ignore[return-value]
 
 
+def verdict(status: str, code: str | None) -> str:
+    """What a row says of its page, in one word: the status, and the error code if there is one."""
+    return f"{status}:{code}" if code else status
+
+
 def union(bits: Mapping[str, int]) -> int:
-    """The pages of any status, as bits."""
+    """The pages of any verdict, as bits."""
     pages = 0
     for each in bits.values():
         pages |= each
     return pages
 
 
-def count(bits: Mapping[str, int]) -> dict[str, int]:
+def count(bits: Mapping[str, int]) -> Counter[str]:
     """How many pages have each status."""
-    return {status: pages.bit_count() for status, pages in bits.items() if pages}
+    return _counted((said.partition(":")[0], pages) for said, pages in bits.items())
+
+
+def count_codes(bits: Mapping[str, int]) -> Counter[str]:
+    """How many pages have each error code."""
+    return _counted((said.partition(":")[2], pages) for said, pages in bits.items() if ":" in said)
+
+
+def _counted(named: Iterable[tuple[str, int]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for name, pages in named:
+        if pages:
+            counts[name] += pages.bit_count()
+    return counts
 
 
 def missing(done: int, page_count: int, chunk: int) -> Iterator[range]:
@@ -229,13 +248,13 @@ def _digest(name: str, of: str = "") -> bytes:
 
 def _changed(bits: Bits, touched: int, changed: Mapping[str, int]) -> Bits:
     """The same bits, but the touched ones taken from `changed`."""
-    found = {status: pages & ~touched for status, pages in bits}
-    for status, pages in changed.items():
-        found[status] = found.get(status, 0) | pages
-    return tuple(sorted((status, pages) for status, pages in found.items() if pages))
+    found = {said: pages & ~touched for said, pages in bits}
+    for said, pages in changed.items():
+        found[said] = found.get(said, 0) | pages
+    return tuple(sorted((said, pages) for said, pages in found.items() if pages))
 
 
 def _within(bits: Bits, document: Document) -> dict[str, int]:
     """Of these pages those that the document has."""
     pages = (1 << (document.page_count or 0)) - 1
-    return {status: each & pages for status, each in bits if each & pages}
+    return {said: each & pages for said, each in bits if each & pages}

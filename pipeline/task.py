@@ -136,7 +136,7 @@ class FinishedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Rows to be written for pages of a document whose bytes were read at another URI: which, as bits by status.
+    """Rows to be written for pages of a document whose bytes were read at another URI: which, as bits by verdict.
 
     Those rows are committed, or came before the copy to whoever commits.
     """

@@ -42,10 +42,11 @@ def encrypted_pdf(path: Path) -> Path:
 
 
 def strangers_folder(root: Path) -> Path:
-    """What a folder of real life looks like: documents of several kinds, in subfolders, and rubbish among them."""
+    """What a folder of real life looks like: documents of several kinds, one of them twice, and rubbish among them."""
     (root / "sub folder").mkdir(parents=True)
     pdf(root / "a.pdf", 5)
     pdf(root / "sub folder" / "b #1 100%.PDF", 3, width_pt=300)
+    (root / "sub folder" / "a again.pdf").write_bytes((root / "a.pdf").read_bytes())
     png(root / "c.png", "a picture")
     tiff(root / "d.tif", 3)
     encrypted_pdf(root / "locked.pdf")
@@ -57,5 +58,5 @@ def strangers_folder(root: Path) -> Path:
     return root
 
 
-ROWS_OF_STRANGERS_FOLDER = 5 + 3 + 1 + 3 + 5
+ROWS_OF_STRANGERS_FOLDER = 5 + 3 + 5 + 1 + 3 + 5
 """Pages, and one row for each of the five files that have none."""

@@ -15,7 +15,7 @@ from pipeline.batch import Batch
 from pipeline.document import Document, Source
 from pipeline.errors import ErrorCode
 from pipeline.flow import Flow, FlowLimits
-from pipeline.ledger import Ledger
+from pipeline.ledger import Ledger, verdict
 from pipeline.page import Page, SizedPage
 from pipeline.result import (
     BatchOutcome,
@@ -144,14 +144,13 @@ class Scenario:
             if document.refused_before is not None:
                 found = document.document
                 ledger.note_unopened(found.uri, found.document_id, document.refused_before, document.refusal)
-            done = [(index, str(status)) for index, status in document.done.items()]
-            ledger.note(document.uri, document.document_id, done)
+            ledger.note(document.uri, document.document_id, [_noted(document.earlier(n)) for n in document.done])
         for result in results:
             found, code = result.document, result.failure.code if result.failure else None
             if result.page is None:
                 ledger.note_unopened(found.uri, found.document_id, str(result.status), code)
             else:
-                ledger.note(found.uri, found.document_id or "", [(result.page.page_index, str(result.status))])
+                ledger.note(found.uri, found.document_id or "", [_noted(result)])
         for document in self.documents:
             if document.told:
                 ledger.tell(document.document)
@@ -378,7 +377,7 @@ class Gathered:
     def take(self, ready: Ready) -> None:
         self.results += ready.results
         for copy in ready.copies:
-            made = [self._made(copy, index, status) for index, status in _pages_of(copy)]
+            made = [self._made(copy, index, said) for index, said in _pages_of(copy)]
             self.results += made
             self.copied += made
         self.reports += ready.reports
@@ -387,14 +386,20 @@ class Gathered:
     def flush(self) -> None:
         self.num_flushes += 1
 
-    def _made(self, copy: Copy, index: int, status: str) -> PageResult:
+    def _made(self, copy: Copy, index: int, said: str) -> PageResult:
         for original in [*self.results, *self.committed]:
             page = original.page
-            key = (page.document_id, page.page_index, original.status) if page else None
-            if page and key == (copy.document.document_id, index, status):
+            key = (page.document_id, *_noted(original)) if page else None
+            if page and key == (copy.document.document_id, index, said):
                 return replace(original, document=copy.document, page=replace(page, uri=copy.document.uri))
         raise AssertionError("a copy of what nobody has read")
 
 
 def _pages_of(copy: Copy) -> list[tuple[int, str]]:
-    return [(n, status) for status, bits in copy.bits.items() for n in range(bits.bit_length()) if bits >> n & 1]
+    return [(n, said) for said, bits in copy.bits.items() for n in range(bits.bit_length()) if bits >> n & 1]
+
+
+def _noted(result: PageResult) -> tuple[int, str]:
+    """A page's row as a ledger notes it."""
+    assert result.page is not None
+    return result.page.page_index, verdict(result.status, result.failure.code if result.failure else None)

@@ -170,9 +170,9 @@ def test_a_page_without_a_time_of_its_own_gets_that_of_its_commit(tmp_path: Path
     assert _rows(watched.store, "pages", "finished_at") == [(NOON,)]
 
 
-def _copy(uri: str, *indices: int, status: str = "ok", document_id: str = "d" * 64) -> Copy:
+def _copy(uri: str, *indices: int, said: str = "ok", document_id: str = "d" * 64) -> Copy:
     bits = sum(1 << index for index in indices)
-    return Copy(a_document(uri, max(indices) + 1, document_id), {status: bits})
+    return Copy(a_document(uri, max(indices) + 1, document_id), {said: bits})
 
 
 def test_rows_are_copied_from_what_this_run_has_just_committed(tmp_path: Path):
@@ -201,7 +201,11 @@ def test_rows_are_copied_from_parts_of_earlier_runs_and_of_the_latest_that_says_
     ledger = Ledger.read(watched.store, KEYS.config_fingerprint)
     keys = replace(KEYS, run_id="later")
     committer = Committer(watched, keys, LARGE, Clock(), lambda: NOON, ledger=ledger)  # type: ignore[arg-type]
-    copies = [_copy("file:///b.pdf", 0), _copy("file:///c.pdf", 1), _copy("file:///d.pdf", 0, status="failed")]
+    copies = [
+        _copy("file:///b.pdf", 0),
+        _copy("file:///c.pdf", 1),
+        _copy("file:///d.pdf", 0, said="failed:broken_page"),
+    ]
     committer.take(Ready(copies=copies))
     committer.flush()
     rows = [row for row in _rows(watched.store, "pages", "run_id", "uri", "text", "error_code") if row[0] == "later"]

@@ -236,7 +236,8 @@ def _check_documents(scenario: Scenario, gathered: Gathered) -> None:
 def _check_totals(scenario: Scenario, flow: Flow, gathered: Gathered) -> None:
     """What was counted is what was handed to the committer."""
     copied = Counter(str(result.status) for result in gathered.copied)
-    copies = Totals(pages=copied.total(), pages_copied=copied.total(), pages_by_status=copied)
+    codes = Counter(str(result.failure.code) for result in gathered.copied if result.failure)
+    copies = Totals(pages=copied.total(), pages_copied=copied.total(), pages_by_status=copied, failures_by_code=codes)
     read = [result for result in gathered.results if not any(result is other for other in gathered.copied)]
     settled = [of_result(result) for result in read] + [of_batch(report) for report in gathered.reports]
     assert replace(reduce(add, settled, copies), **_counts_of_before(flow.totals)) == flow.totals

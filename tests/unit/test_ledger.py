@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.document import Document, Source
 from pipeline.errors import ErrorCode
-from pipeline.ledger import Done, Ledger, count, missing, union
+from pipeline.ledger import Done, Ledger, count, count_codes, missing, union, verdict
 from pipeline.parquet import encode, part_key
 from pipeline.result import PageResult, Status
 from pipeline.store import ObjectReader, Store
@@ -34,8 +34,8 @@ def _ledger(*noted: tuple[int, str | None], uri: str = "file:///a.pdf") -> Ledge
 
 
 def _pages(bits: dict[str, int]) -> dict[int, str]:
-    """Bits by status as statuses by page index."""
-    return {n: status for status, each in bits.items() for n in range(each.bit_length()) if each >> n & 1}
+    """Bits by verdict as verdicts by page index."""
+    return {n: said for said, each in bits.items() for n in range(each.bit_length()) if each >> n & 1}
 
 
 @given(noted_rows, st.lists(st.integers(0, 80)), st.integers(0, 90))
@@ -161,6 +161,14 @@ def test_a_ledger_is_read_from_the_rows_of_the_same_configuration(tmp_path: Path
     assert ledger.parts == [part_key("pages", RunKeys("run", "", NOON, KEYS.engine), n) for n in range(3)]
     assert ledger.parts_of(ID) == (0,)
     assert not ledger.is_told(a_document("file:///b.pdf"))
+
+
+def test_pages_are_counted_by_status_and_by_code():
+    bits = {"ok": 0b1, "failed:broken_page": 0b110, "failed:engine_error": 0b1000, "skipped": 0, "failed": 0b10000}
+    assert count(bits) == {"ok": 1, "failed": 4}
+    assert count_codes(bits) == {"broken_page": 2, "engine_error": 1}
+    assert verdict("failed", "broken_page") == "failed:broken_page"
+    assert verdict("ok", None) == "ok"
 
 
 def test_an_empty_output_has_an_empty_ledger(tmp_path: Path):

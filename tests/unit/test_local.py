@@ -61,7 +61,7 @@ def test_every_page_of_a_strangers_folder_has_one_row(ran: RunReport, tmp_path: 
     assert len({(row["uri"], row["page_index"]) for row in rows}) == len(rows)
     statuses = Counter((row["status"], row["error_code"]) for row in rows)
     assert statuses == {
-        ("ok", None): 12,
+        ("ok", None): 17,
         ("failed", "encrypted"): 1,
         ("failed", "empty_file"): 1,
         ("failed", "broken_document"): 1,
@@ -120,13 +120,13 @@ def test_a_page_that_the_engine_fails_on_fails_alone(folder: Path, tmp_path: Pat
     rows = [row for row in _rows(tmp_path / "out") if row["page_index"] is not None]
     codes = {1: "engine_error", 2: "engine_contract"}
     assert all(row["error_code"] == codes.get(row["page_index"]) for row in rows)
-    assert report.totals.failures_by_code["engine_error"] == 3
+    assert report.totals.failures_by_code["engine_error"] == sum(row["page_index"] == 1 for row in rows) == 4
 
 
 def test_what_failed_is_read_again_when_it_is_asked_for_and_nothing_else_is(folder: Path, tmp_path: Path):
     first = run(_job(folder, tmp_path / "out", "fail_pages=1"))
     (folder / "empty.pdf").write_bytes(b"still no document")
-    for codes, expected in (("engine_error", 3 + 1), ("encrypted,broken_document", 2), ("all", 3 + 4)):
+    for codes, expected in (("engine_error", 4 + 1), ("encrypted,broken_document", 2), ("all", 4 + 4)):
         again = run(last_configuration(str(tmp_path / "out"), codes))
         assert again.totals.pages == expected, codes
         assert again.keys.config_fingerprint == first.keys.config_fingerprint
@@ -144,7 +144,7 @@ def test_documents_batches_and_the_run_have_their_rows(ran: RunReport, tmp_path:
     assert found["a.pdf"] == (5, 5, 0, 0, None)
     assert found["locked.pdf"] == (None, 0, 1, 0, "encrypted")
     assert found["notes.docx"] == (None, 0, 0, 1, "unsupported_type")
-    assert len(found) == 9
+    assert len(found) == 10
     batches = _rows(out, "batches", ("batch_id", "batch_size"))
     sizes = Counter(row["batch_id"] for row in _rows(out) if row["batch_id"])
     assert {row["batch_id"]: row["batch_size"] for row in batches} == sizes
@@ -158,9 +158,9 @@ def test_documents_batches_and_the_run_have_their_rows(ran: RunReport, tmp_path:
 def test_the_report_says_the_same_to_a_program_and_to_a_person(ran: RunReport, tmp_path: Path):
     values = json.loads(ran.as_json())
     assert values["pages"] == documents.ROWS_OF_STRANGERS_FOLDER
-    assert values["pages_by_status"] == {"ok": 12, "failed": 4, "skipped": 1}
+    assert values["pages_by_status"] == {"ok": 17, "failed": 4, "skipped": 1}
     said = summary(ran)
-    assert "12 ok" in said
+    assert "17 ok" in said
     assert str(tmp_path / "out") in said
     assert "encrypted" in said
 
@@ -253,14 +253,15 @@ def test_a_plan_tells_what_a_run_does(engine_options: tuple[str, ...], folder: P
         row["uri"]: row["error_code"] for row in rows if row["error_code"]
     }
     assert plan["ignored"] == report.num_ignored
-    assert plan["documents"] == len({row["uri"] for row in read})
+    assert plan["documents"] == len({row["uri"] for row in rows if row["status"] == "ok"})
+    assert plan["pages_copied"] == report.totals.pages_copied == 5
     assert sum(plan["pages_by_type"].values()) == plan["pages"]
 
 
 def test_a_plan_writes_nothing_and_can_be_read_by_a_person(folder: Path, tmp_path: Path):
     text = make_plan(_job(folder, tmp_path / "out")).as_text()
     assert not (tmp_path / "out").exists()
-    assert "pages      12" in text
+    assert "pages      12, and 5 copies" in text
     assert "application/pdf" in text
     assert "locked.pdf: encrypted" in text
 
