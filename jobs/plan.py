@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from jobs.prepare import prepare
+from jobs.prepare import prepare, raster_limits
 from pipeline.batch import Batch, Packer
 from pipeline.config import JobConfig
 from pipeline.document import Source
 from pipeline.errors import ConfigurationError, PageFault
-from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.page import Page, RasterLimits, RasterRule, SizedPage
 from pipeline.raster import probe, size_pages
 from pipeline.result import Failure, Stage
 from pipeline.source import Discovery
@@ -112,7 +112,7 @@ def make_plan(config: JobConfig) -> Plan:
     discovery.check()
     plan = Plan(prepared.spec.identity.name, limits.batch_size, prepared.spec.raster.dpi)
     packer = Packer(limits)
-    for sized in _sized_pages(discovery, prepared.spec.raster, plan):
+    for sized in _sized_pages(discovery, prepared.spec.raster, raster_limits(config), plan):
         packer.add(sized)
         _count(plan, iter(packer.take, None))
     _count(plan, iter(lambda: packer.take(force=True), None))
@@ -141,10 +141,10 @@ class _Twins:
         return is_twin
 
 
-def _sized_pages(discovery: Discovery, rule: RasterRule, plan: Plan) -> Iterator[SizedPage]:
+def _sized_pages(discovery: Discovery, rule: RasterRule, limits: RasterLimits, plan: Plan) -> Iterator[SizedPage]:
     twins = _Twins()
     for source in discovery.sources():
-        found = probe(source, hash_content=False)
+        found = probe(source, hash_content=False, limits=limits)
         document = found.document
         if found.failure is not None:
             _note(plan, source.uri, found.failure)
@@ -156,7 +156,7 @@ def _sized_pages(discovery: Discovery, rule: RasterRule, plan: Plan) -> Iterator
             plan.pages_copied += document.page_count or 0
             continue
         try:
-            for item in size_pages(document, rule):
+            for item in size_pages(document, rule, limits):
                 if isinstance(item, SizedPage):
                     plan.pages_by_type[kind] += 1
                     yield item

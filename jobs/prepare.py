@@ -10,6 +10,7 @@ from pipeline.config import JobConfig
 from pipeline.engines import BEST_FIRST, choose, load
 from pipeline.engines.engine import Engine, Spec
 from pipeline.errors import EngineUnavailableError
+from pipeline.page import RasterLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +53,13 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
         max_pixels=config.max_page_pixels or spec.raster.max_pixels,
     )
     return Prepared(engine, options, replace(spec, raster=rule), reason)
+
+
+def raster_limits(config: JobConfig) -> RasterLimits:
+    """What a page may cost while it is made, under either runner."""
+    return RasterLimits(
+        page_timeout_s=config.page_timeout,
+        memory_bytes=config.rasterizer_memory_mb << 20,
+        fake_decoder=config.fake_decoder,
+        max_image_pixels=config.max_image_pixels,
+    )

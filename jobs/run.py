@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from jobs.prepare import Prepared, prepare
+from jobs.prepare import Prepared, prepare, raster_limits
 from jobs.progress import Progress
 from pipeline import __version__
 from pipeline.commit import CommitLimits, Committer
@@ -29,7 +29,6 @@ from pipeline.errors import (
 from pipeline.flow import Flow, FlowLimits
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
-from pipeline.page import RasterLimits
 from pipeline.runner import Runner, drive
 from pipeline.source import Discovery
 from pipeline.stats import Totals
@@ -205,10 +204,10 @@ def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
     if config.runner == "local":
         from pipeline.local import LocalRunner
 
-        return LocalRunner(prepared.engine, prepared.options, spec.raster)
+        return LocalRunner(prepared.engine, prepared.options, spec.raster, raster_limits(config))
     from pipeline.cluster import ClusterOptions, ClusterRunner
 
-    limits = RasterLimits(config.page_timeout, config.rasterizer_memory_mb << 20, config.fake_decoder)
+    limits = raster_limits(config)
     options = ClusterOptions(config.ray_address, config.actors, config.rasterizers, _raster_bytes(config), limits)
     cluster = ClusterRunner(prepared.engine, prepared.options, spec.needs, spec.raster, options)
     cluster.start()

@@ -2,7 +2,8 @@
 
 import os
 
-# ONNX Runtime sends telemetry to its makers unless this is set before it loads, in each process (1.32 and newer).
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
 __version__ = "0.1.0"
+
+# ONNX Runtime 1.29 and newer sends what models it loads to its makers, and keeps a number of the machine in HOME,
+# unless it is told not to before it is imported; PyMuPDF 2 imports it as well. Nobody asked for either.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

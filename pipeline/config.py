@@ -84,6 +84,13 @@ class JobConfig:
         minimum=0,
         metavar="PIXELS",
     )
+    max_image_pixels: int = _option(
+        400_000_000,
+        "Decode no image file of more than this many pixels: its row says page_too_large.",
+        group="Raster",
+        minimum=1,
+        metavar="PIXELS",
+    )
     page_timeout: float = _option(
         60.0, "Seconds that rendering one page may take.", group="Raster", minimum=0.1, metavar="S"
     )

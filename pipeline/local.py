@@ -11,7 +11,7 @@ from pipeline.batch import Batch
 from pipeline.document import Source
 from pipeline.engines.engine import Engine
 from pipeline.errors import EngineLostError
-from pipeline.page import Page, Raster, RasterRule
+from pipeline.page import Page, Raster, RasterLimits, RasterRule
 from pipeline.raster import probe, render_pages
 from pipeline.step import Place, step
 from pipeline.task import (
@@ -26,11 +26,13 @@ from pipeline.task import (
     TaskEnded,
 )
 
+_NO_LIMITS = RasterLimits()
+
 
 class LocalRunner:
     """A runner with one rasterizer and one engine, both this process. What crashes takes the run along."""
 
-    def __init__(self, engine: type[Engine], options: Any, rule: RasterRule) -> None:
+    def __init__(self, engine: type[Engine], options: Any, rule: RasterRule, limits: RasterLimits = _NO_LIMITS) -> None:
         """Load the engine.
 
         Raises:
@@ -41,6 +43,7 @@ class LocalRunner:
         except Exception as error:
             raise EngineLostError(f"engine {engine.name} cannot be loaded: {error}") from error
         self._rule = rule
+        self._limits = limits
         self._place = Place.here()
         self._events: Iterator[Event] | None = None
         self._batches: deque[Batch] = deque()
@@ -93,12 +96,12 @@ class LocalRunner:
 
     def _probe(self, task: ProbeTask, sources: tuple[Source, ...]) -> Iterator[Event]:
         for source in sources:
-            yield ProbeEnded(task, probe(source))
+            yield ProbeEnded(task, probe(source, limits=self._limits))
         yield TaskEnded(task)
 
     def _render(self, task: RenderTask, pieces: tuple[Piece, ...]) -> Iterator[Event]:
         for piece in pieces:
-            for made in render_pages(piece.document, piece.first, piece.stop, self._rule):
+            for made in render_pages(piece.document, piece.first, piece.stop, self._rule, self._limits):
                 if isinstance(made, Raster):
                     self._rasters[made.sized.page.key] = made
                     yield PageRendered(task, made.sized)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class SizedPage:
 
     `dpi` is the resolution the raster has (None where the source does not say how large the paper is),
     `rotation` the degrees clockwise by which the stored page was turned to stand as a viewer shows it,
-    `length` what the page costs the model (see `LENGTH_RULES`). `warning` is what the decoder complained of.
+    `length` what the page costs the model (see `LENGTH_RULES`). `warning` is one line on what is not as it should be
+    although there are pixels: the decoder complained, or the raster is smaller than the rule asks.
     """
 
     page: Page
@@ -44,6 +45,11 @@ class SizedPage:
     length: int
     raster_s: float = 0.0
     warning: str | None = None
+
+    def warned(self, warning: str | None) -> SizedPage:
+        """The same page with one more thing to say of it, if there is any."""
+        said = "; ".join(filter(None, (self.warning, warning)))
+        return replace(self, warning=said or None)
 
     @property
     def num_bytes(self) -> int:
@@ -59,17 +65,23 @@ class Raster:
     pixels: NDArray[Any]
 
 
+MAX_IMAGE_PIXELS = 400_000_000
+"""An image of more is refused by default: 1.2 GB as RGB. An A0 sheet at 400 dpi has 245 million."""
+
+
 @dataclass(frozen=True, slots=True)
 class RasterLimits:
-    """What a page may cost while it is made: its seconds, and the memory of the process that makes it.
+    """What a page may cost while it is made: its seconds, its pixels, and the memory of the process that makes it.
 
-    `memory_bytes` of 0 means no limit. `fake_decoder` lets files that ask for it crash, hang or eat memory,
-    to test what becomes of such; it is never on by itself.
+    An image file of more than `max_image_pixels` is not decoded. `memory_bytes` of 0 means no limit.
+    `fake_decoder` lets files that ask for it crash, hang or eat memory, to test what becomes of such; it is
+    never on by itself.
     """
 
     page_timeout_s: float = 60.0
     memory_bytes: int = 0
     fake_decoder: bool = False
+    max_image_pixels: int = MAX_IMAGE_PIXELS
 
 
 CELL_PX = 32
@@ -119,12 +131,30 @@ class RasterRule:
 
     def scale_of_pixels(self, width_px: float, height_px: float, dpi: float | None) -> float:
         """Factor for an image of this size: never above 1, and 1 where its dpi is unknown and it fits."""
-        scale = min(1.0, self.dpi / dpi) if dpi else 1.0
-        return self._capped(scale, width_px, height_px)
+        return self._capped(self._wanted(dpi), width_px, height_px)
+
+    def note_of_points(self, width_pt: float, height_pt: float) -> str | None:
+        """What to say of a vector page that `max_pixels` makes smaller than the resolution asks, if it does."""
+        return self._note(self.dpi / 72, width_pt, height_pt)
+
+    def note_of_pixels(self, width_px: float, height_px: float, dpi: float | None) -> str | None:
+        """The same of an image."""
+        return self._note(self._wanted(dpi), width_px, height_px)
 
     def side(self, exact_px: float) -> int:
         """A side in whole pixels, a multiple of `side_multiple_px`, at least one of them."""
         return max(1, round(exact_px / self.side_multiple_px)) * self.side_multiple_px
+
+    def _wanted(self, dpi: float | None) -> float:
+        return min(1.0, self.dpi / dpi) if dpi else 1.0
+
+    def _note(self, wanted: float, width: float, height: float) -> str | None:
+        scale = self._capped(wanted, width, height)
+        width_px, height_px = self.side(width * wanted), self.side(height * wanted)
+        if (width_px, height_px) == (self.side(width * scale), self.side(height * scale)):
+            return None
+        would_be = f"{width_px} x {height_px} would be {width_px * height_px:,} pixels"
+        return f"rendered smaller: {would_be}, the limit is {self.max_pixels:,}"
 
     def _capped(self, scale: float, width: float, height: float) -> float:
         short, long = sorted((max(width, 1e-9), max(height, 1e-9)))

@@ -27,7 +27,7 @@ def render_blocks(pieces: Sequence[Piece], rule: RasterRule, limits: RasterLimit
     if alone:
         singles = (single for piece in pieces for single in piece.singles())
         return blocks(render_alone(single.document, single.first, rule, limits) for single in singles)
-    made = (item for p in pieces for item in render_pages(p.document, p.first, p.stop, rule))
+    made = (item for p in pieces for item in render_pages(p.document, p.first, p.stop, rule, limits))
     return blocks(_with_memory_to_spare(guarded(made, limits)))
 
 

@@ -138,7 +138,7 @@ def clean(text: str) -> str:
 def page_row(keys: RunKeys, result: PageResult) -> Row:
     """The row of one page, or of a document that has none."""
     sized, recognition, failure = result.sized, result.recognition, result.failure
-    message = failure.message if failure else (f"renderer: {sized.warning}" if sized and sized.warning else None)
+    message = failure.message if failure else (sized.warning if sized else None)
     read = recognition is not None
     return {
         "run_id": keys.run_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pymupdf
@@ -33,12 +34,65 @@ def tiff(path: Path, num_frames: int) -> Path:
     return path
 
 
-def encrypted_pdf(path: Path) -> Path:
-    """A PDF that asks for a password."""
-    document = pymupdf.open()
-    document.new_page()
-    document.save(path, encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="user", owner_pw="owner")
+def tiff_chain(path: Path, num_frames: int, back_to: int | None = None) -> Path:
+    """Frames of one pixel, without Pillow; after the last comes the one of this number again, if any."""
+    tags = ((256, 3, 1), (257, 3, 1), (258, 3, 8), (259, 3, 1), (262, 3, 1), (273, 4, 8), (278, 3, 1), (279, 4, 1))
+    entries = b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in tags)
+    frame = struct.pack("<H", len(tags)) + entries
+    after = [12 + (number + 1) * (len(frame) + 4) for number in range(num_frames)]
+    after[-1] = 0 if back_to is None else 12 + back_to * (len(frame) + 4)
+    path.write_bytes(
+        b"II*\0" + struct.pack("<I", 12) + bytes(4) + b"".join(frame + struct.pack("<I", a) for a in after)
+    )
     return path
+
+
+def encrypted_pdf(path: Path, *, owner_only: bool = False) -> Path:
+    """A PDF that asks for a password, or one that only its owner may change."""
+    document = pymupdf.open()
+    document.new_page().insert_text((20, 60), "behind a lock")
+    document.save(path, encryption=pymupdf.PDF_ENCRYPT_AES_256, user_pw="" if owner_only else "user", owner_pw="owner")
+    return path
+
+
+def pdf_of(path: Path, *objects: str | tuple[str, bytes], trailer: str = "<</Root 1 0 R>>") -> Path:
+    """A PDF of these objects, numbered from 1, each a text or a dictionary's entries and a stream; without a table."""
+    parts = [b"%PDF-1.7\n"]
+    for number, made in enumerate(objects, 1):
+        entries, stream = made if isinstance(made, tuple) else (None, b"")
+        if entries is not None:
+            data = f"<<{entries}/Length {len(stream)}>>stream\n".encode("latin-1") + stream + b"\nendstream"
+        else:
+            data = str(made).encode("latin-1")
+        parts.append(b"%d 0 obj %b endobj\n" % (number, data))
+    path.write_bytes(b"".join((*parts, f"trailer {trailer}\n".encode("latin-1"))))
+    return path
+
+
+MARK = b"0 0 40 40 re f\n"
+"""What a page draws that is as it should be: a black square in its lower left corner."""
+
+
+def pdf_with_an_odd_page(
+    path: Path, content: bytes, *more: str | tuple[str, bytes], entries: str = "", filters: str = ""
+) -> Path:
+    """Three pages of 200 by 120 points: a good one, an odd one, a good one.
+
+    `entries` are the odd page's own, `filters` its content stream's; `more` are objects from number 8 on.
+    """
+    page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 120]"
+    odd = f"{page}/Contents 7 0 R {entries}>>"
+    return pdf_of(
+        path,
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R 4 0 R 5 0 R]/Count 3>>",
+        f"{page}/Contents 6 0 R>>",
+        odd,
+        f"{page}/Contents 6 0 R>>",
+        ("", MARK),
+        (filters, content),
+        *more,
+    )
 
 
 def strangers_folder(root: Path) -> Path:

@@ -65,13 +65,15 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
             raise PageFault(source.problem, source.detail)
         document = _identify(source.uri, hash_content, limits)
         _refuse_no_document(document)
-        with _Opened(document) as reader:
+        with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))
     except PageFault as fault:
         return Probe(document, Failure.of(Stage.DISCOVER, fault))
 
 
-def render_pages(document: Document, first: int, stop: int, rule: RasterRule) -> Iterator[Raster | Unrendered]:
+def render_pages(
+    document: Document, first: int, stop: int, rule: RasterRule, limits: RasterLimits = _NO_LIMITS
+) -> Iterator[Raster | Unrendered]:
     """Render the pages `first` to `stop` (excluded, zero-based): one item a page, in order.
 
     A page that fails gives its `Failure`, and the next one follows; a document that cannot be opened any more
@@ -79,7 +81,7 @@ def render_pages(document: Document, first: int, stop: int, rule: RasterRule) ->
     """
     pages = [_page(document, index) for index in range(first, stop)]
     try:
-        with _Opened(document) as reader:
+        with _Opened(document, limits) as reader:
             while pages:
                 yield _render_one(reader, pages.pop(0), rule)
     except PageFault as fault:
@@ -87,13 +89,15 @@ def render_pages(document: Document, first: int, stop: int, rule: RasterRule) ->
             yield Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
 
 
-def size_pages(document: Document, rule: RasterRule) -> Iterator[SizedPage | Unrendered]:
+def size_pages(
+    document: Document, rule: RasterRule, limits: RasterLimits = _NO_LIMITS
+) -> Iterator[SizedPage | Unrendered]:
     """The measures of every page as `render_pages` would give them, without rendering (for `pagemill plan`).
 
     Raises:
         PageFault: the document cannot be opened any more.
     """
-    with _Opened(document) as reader:
+    with _Opened(document, limits) as reader:
         for index in range(reader.page_count):
             page = _page(document, index)
             try:
@@ -121,8 +125,9 @@ def _page(document: Document, index: int) -> Page:
 class _Opened:
     """Context of an opened document, sure that it is still the one that was probed."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, limits: RasterLimits) -> None:
         self._document = document
+        self._limits = limits
 
     def __enter__(self) -> Reader:
         document = self._document
@@ -139,7 +144,7 @@ class _Opened:
         else:
             from pipeline.raster.picture import PictureReader
 
-            self._reader = PictureReader(path, document.media_type or "")
+            self._reader = PictureReader(path, document.media_type or "", self._limits.max_image_pixels)
         return self._reader
 
     def __exit__(self, *_: object) -> None:

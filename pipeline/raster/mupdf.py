@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,11 @@ _mupdf = pymupdf.mupdf
 pymupdf.TOOLS.mupdf_display_errors(False)
 pymupdf.TOOLS.mupdf_display_warnings(False)
 
-_ALLOCATION = re.compile(r"alloc \([^)]*\) failed")
+_ALLOCATION = re.compile(r"alloc \([^)]*\) failed|not enough memory|out of memory", re.IGNORECASE)
+_LOST_PAGE = re.compile(r"^non-page object", re.MULTILINE)
+_LOST_CONTENT = re.compile(r"^(?!ignoring).*(\berror\b|\bcannot\b)", re.IGNORECASE | re.MULTILINE)
+"""Complaints of something that is not on the page now, while it was looked up and while it was drawn."""
+
 _FILE_TYPES = {"application/pdf": "pdf", "application/oxps": "xps"}
 _GRAY_THRESHOLD = 0.02
 """How far from gray a colour may be and still count as gray: MuPDF's own value for 'imperceptible'."""
@@ -48,7 +51,7 @@ class MupdfReader:
     """One opened PDF or XPS document."""
 
     def __init__(self, path: str, media_type: str) -> None:
-        pymupdf.TOOLS.reset_mupdf_warnings()
+        _complaints()  # what was said of another page
         try:
             self._document = _open(path, _FILE_TYPES[media_type])
             encrypted = bool(self._document.needs_pass)
@@ -66,8 +69,9 @@ class MupdfReader:
 
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
         """Draw the page with its annotations and form fields, on white, gray if nothing on it has a colour."""
-        pymupdf.TOOLS.reset_mupdf_warnings()
+        _complaints()  # what was said of another page
         loaded = self._load(page)
+        of_the_tree = _complaints()
         try:
             drawing = loaded.get_displaylist()
             channels = 3 if _has_colour(drawing) else 1
@@ -77,7 +81,7 @@ class MupdfReader:
             raise
         except Exception as error:
             raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
-        return _with_warnings(sized), pixels
+        return _with_complaints(sized, pixels, of_the_tree, _complaints()), pixels
 
     def close(self) -> None:
         """Close the file and empty MuPDF's store, so that memory stays flat from document to document."""
@@ -104,6 +108,7 @@ class MupdfReader:
             dpi=scale * 72,
             rotation=int(loaded.rotation) % 360,
             length=rule.length(width_px, height_px),
+            warning=rule.note_of_points(width_pt, height_pt),
         )
 
 
@@ -163,9 +168,26 @@ class _Samples:
         self.__array_interface__ = {"shape": shape, "typestr": "|u1", "data": data, "version": 3}
 
 
-def _with_warnings(sized: SizedPage) -> SizedPage:
-    text = pymupdf.TOOLS.mupdf_warnings()
-    return replace(sized, warning=one_line(text)) if text else sized
+def _complaints() -> str:
+    """What MuPDF has complained of since this was asked last, a line each; its count of repetitions is flushed."""
+    return str(pymupdf.TOOLS.mupdf_warnings(reset=True))
+
+
+def _with_complaints(sized: SizedPage, pixels: NDArray[Any], of_the_tree: str, of_the_page: str) -> SizedPage:
+    """Keep what MuPDF complained of while it looked the page up and drew it.
+
+    Raises:
+        PageFault: for want of memory something was left out, or all that is on the page was lost.
+    """
+    said = one_line(f"{of_the_tree}\n{of_the_page}", 400)
+    if not said:
+        return sized
+    if _ALLOCATION.search(said):
+        raise PageFault(ErrorCode.OUT_OF_MEMORY, f"MuPDF ran out of memory: {said}")
+    is_lost = _LOST_PAGE.search(of_the_tree) or _LOST_CONTENT.search(of_the_page)
+    if is_lost and pixels.min() == pixels.max():
+        raise PageFault(ErrorCode.BROKEN_PAGE, f"nothing could be drawn: {said}")
+    return sized.warned(f"renderer: {said}")
 
 
 def _fault_of(error: Exception, code: ErrorCode) -> PageFault:

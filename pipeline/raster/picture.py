@@ -9,17 +9,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageCms, ImageOps
+from PIL import Image, ImageCms, ImageOps, PngImagePlugin
 
 from pipeline.document import MULTI_FRAME_TYPES
 from pipeline.errors import ErrorCode, PageFault
-from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.page import MAX_IMAGE_PIXELS, Page, RasterRule, SizedPage
 from pipeline.result import one_line
 
-Image.MAX_IMAGE_PIXELS = None  # `_MAX_DECODED_PIXELS` is checked instead, as an error with a code
-
-_MAX_DECODED_PIXELS = 400_000_000
-"""More is refused: 1.2 GB as RGB. An A0 sheet at 400 dpi in gray has 245 million."""
+Image.MAX_IMAGE_PIXELS = None  # `RasterLimits.max_image_pixels` is checked instead, as an error with a code
+# Colour profiles of printers, and what Photoshop notes, are larger than the 1 MiB that Pillow lets a chunk inflate to.
+PngImagePlugin.MAX_TEXT_CHUNK = 16 << 20
 
 _FORMATS = {
     "image/png": ("PNG",),
@@ -64,7 +63,8 @@ class _Frame:
 class PictureReader:
     """One opened image file; its frames are the pages, or the first picture is."""
 
-    def __init__(self, path: str, media_type: str) -> None:
+    def __init__(self, path: str, media_type: str, max_pixels: int = MAX_IMAGE_PIXELS) -> None:
+        self._max_pixels = max_pixels
         self._file = _open(path)
         with warnings.catch_warnings(record=True):
             warnings.simplefilter("always")
@@ -82,7 +82,7 @@ class PictureReader:
             warnings.simplefilter("always")
             try:
                 self._image.seek(page.page_index)
-                return _sized(page, _frame_of(self._image), rule, channels=1)
+                return _sized(page, _frame_of(self._image, self._max_pixels), rule, channels=1)
             except PageFault:
                 raise
             except Exception as error:
@@ -93,16 +93,16 @@ class PictureReader:
         with warnings.catch_warnings(record=True) as complaints:
             warnings.simplefilter("always")
             try:
-                sized, pixels = self._decode(page, rule)
+                frame, pixels = self._decode(page, rule)
             except MemoryError as error:
                 raise PageFault(ErrorCode.OUT_OF_MEMORY, "decoding the image ran out of memory") from error
             except PageFault:
                 raise
             except Exception as error:
                 raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error, self._file)) from error
-        warning = one_line("; ".join(str(c.message) for c in complaints)) or None
+        said = one_line("; ".join(str(c.message) for c in complaints), 400)
         channels = 1 if pixels.ndim == 2 else 3
-        return _sized(page, sized, rule, channels, warning), pixels
+        return _sized(page, frame, rule, channels).warned(f"renderer: {said}" if said else None), pixels
 
     def close(self) -> None:
         """Close the file."""
@@ -112,7 +112,7 @@ class PictureReader:
     def _decode(self, page: Page, rule: RasterRule) -> tuple[_Frame, NDArray[Any]]:
         image = self._image
         image.seek(page.page_index)
-        frame = _frame_of(image)
+        frame = _frame_of(image, self._max_pixels)
         target = _sized(page, frame, rule, channels=1)
         size = (target.width_px, target.height_px)
         if image.format == "JPEG" and page.page_count == 1:
@@ -135,13 +135,13 @@ def _open(path: str) -> BinaryIO:
         raise PageFault(ErrorCode.UNREADABLE, error.strerror or str(error)) from error
 
 
-def _frame_of(image: Image.Image) -> _Frame:
+def _frame_of(image: Image.Image, max_pixels: int) -> _Frame:
     width_px, height_px = image.size
     if width_px < 1 or height_px < 1:
         raise PageFault(ErrorCode.BROKEN_PAGE, f"the image is {width_px} x {height_px} pixels")
-    if width_px * height_px > _MAX_DECODED_PIXELS:
-        size = f"{width_px} x {height_px}"
-        raise PageFault(ErrorCode.PAGE_TOO_LARGE, f"{size} pixels; the limit is {_MAX_DECODED_PIXELS:,}")
+    if width_px * height_px > max_pixels:
+        size = f"{width_px} x {height_px} are {width_px * height_px:,} pixels"
+        raise PageFault(ErrorCode.PAGE_TOO_LARGE, f"{size}, the limit is {max_pixels:,} (--max-image-pixels)")
     dpi_x, dpi_y = _dpi_of(image)
     orientation = image.getexif().get(0x0112, 1)
     if orientation in (5, 6, 7, 8):
@@ -161,7 +161,7 @@ def _dpi_of(image: Image.Image) -> tuple[float | None, float | None]:
     return (dpi_x, dpi_y) if plausible else (None, None)
 
 
-def _sized(page: Page, frame: _Frame, rule: RasterRule, channels: int, warning: str | None = None) -> SizedPage:
+def _sized(page: Page, frame: _Frame, rule: RasterRule, channels: int) -> SizedPage:
     width, height = frame.stretched
     scale = rule.scale_of_pixels(width, height, frame.dpi)
     width_px, height_px = rule.side(width * scale), rule.side(height * scale)
@@ -173,7 +173,7 @@ def _sized(page: Page, frame: _Frame, rule: RasterRule, channels: int, warning: 
         dpi=frame.dpi * scale if frame.dpi else None,
         rotation=frame.rotation,
         length=rule.length(width_px, height_px),
-        warning=warning,
+        warning=rule.note_of_pixels(width, height, frame.dpi),
     )
 
 

@@ -83,8 +83,8 @@ def _answer(question: tuple[Any, ...]) -> bytes:
     """In the child: the raster as a hexadecimal header, a newline and the pixels; or the pickled probe."""
     if question[0] == "probe":
         return pickle.dumps(probe(question[1], limits=question[2]))
-    _, document, index, rule, _ = question
-    made = next(iter(render_pages(document, index, index + 1, rule)))
+    _, document, index, rule, limits = question
+    made = next(iter(render_pages(document, index, index + 1, rule, limits)))
     if isinstance(made, Unrendered):
         return pickle.dumps(made).hex().encode() + b"\n"
     header = pickle.dumps(made.sized).hex().encode()

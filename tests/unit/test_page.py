@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -97,6 +98,36 @@ def test_a_line_of_paper_a_mile_long_keeps_the_pixel_limit():
     width_px, height_px = _size(rule, 1e8, 1, rule.scale_of_pixels(1e8, 1, None))
     assert height_px == 32
     assert math.isclose(width_px * height_px, rule.max_pixels, rel_tol=0.01)
+
+
+@given(rules, sides, sides)
+def test_a_note_is_made_of_a_page_that_the_limit_makes_smaller_and_of_no_other(rule: RasterRule, w: float, h: float):
+    unbounded = replace(rule, max_pixels=10**30)
+    for scale, full, note in (
+        (rule.scale_of_points(w, h), unbounded.scale_of_points(w, h), rule.note_of_points(w, h)),
+        (rule.scale_of_pixels(w, h, 300), unbounded.scale_of_pixels(w, h, 300), rule.note_of_pixels(w, h, 300)),
+    ):
+        assert (note is None) == (_size(rule, w, h, scale) == _size(rule, w, h, full))
+
+
+def test_the_note_of_a_page_made_smaller_says_what_it_would_be_and_what_the_limit_is():
+    rule = RasterRule(72, 4_000_000)
+    words = "rendered smaller: 8000 x 6000 would be 48,000,000 pixels, the limit is 4,000,000"
+    assert rule.note_of_points(8000, 6000) == words
+    assert rule.note_of_pixels(8000, 6000, None) == words
+    assert rule.note_of_pixels(16000, 12000, 144) == words, "at the resolution that is asked for, not the scan's own"
+
+
+def test_a_page_that_is_only_rounded_has_no_note():
+    rule = RasterRule(72, 2048 * 2048, 32)
+    assert rule.note_of_points(2050, 2048) is None
+    assert rule.note_of_pixels(1000, 1001, None) is None
+
+
+def test_warnings_of_a_page_add_up():
+    page = a_sized_page()
+    assert page.warned(None) == page
+    assert page.warned("a").warned(None).warned("b").warning == "a; b"
 
 
 def test_a_page_is_told_by_place_and_index():

@@ -108,7 +108,7 @@ def test_an_unopened_document_has_neither_index_nor_count():
 
 def test_a_complaint_of_the_renderer_stands_beside_the_text():
     sized = replace(a_sized_page(), warning="bad font")
-    assert page_row(KEYS, replace(a_result(), sized=sized))["error_message"] == "renderer: bad font"
+    assert page_row(KEYS, replace(a_result(), sized=sized))["error_message"] == "bad font"
 
 
 def test_a_document_counts_its_pages_by_status():

@@ -214,6 +214,77 @@ def test_a_pattern_gives_what_it_matches_in_order(tmp_path: Path):
     assert _found(tmp_path, ["[x].pdf"]) == ["[x].pdf"], "a name that exists is no pattern"
 
 
+def test_stars_leave_hidden_names_out_unless_they_are_asked_for(tmp_path: Path):
+    _tree(tmp_path, "a.pdf", ".b.pdf", ".hidden/c.pdf", "sub/.d.pdf", "sub/e.pdf", "sub/.deep/f.pdf")
+    assert _found(tmp_path, ["**/*.pdf"]) == ["a.pdf", "sub/e.pdf"]
+    assert _found(tmp_path, ["**/.*.pdf"]) == [".b.pdf", "sub/.d.pdf"]
+    assert _found(tmp_path, [".hidden/**/*.pdf"]) == [".hidden/c.pdf"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("**", ["a/b/2.pdf", "a/1.pdf", "c/2.pdf"]),
+        ("**/", ["a/b/2.pdf", "a/1.pdf", "c/2.pdf"]),
+        ("**/2.pdf", ["a/b/2.pdf", "c/2.pdf"]),
+        ("a/**", ["a/b/2.pdf", "a/1.pdf"]),
+        ("a/**/*.pdf", ["a/1.pdf", "a/b/2.pdf"]),
+        ("?/**/2.pdf", ["a/b/2.pdf", "c/2.pdf"]),
+        ("**/b/**/*.pdf", ["a/b/2.pdf"]),
+        ("**/b/", ["a/b/2.pdf"]),
+        ("**/**/1.*", ["a/1.pdf"]),
+        ("a**/1.pdf", ["a/1.pdf"]),
+    ],
+)
+def test_stars_stand_for_any_folders_or_none(pattern: str, expected: list[str], tmp_path: Path):
+    _tree(tmp_path, "a/1.pdf", "a/b/2.pdf", "c/2.pdf")
+    assert sorted(_found(tmp_path, [pattern])) == sorted(expected)
+
+
+def test_stars_start_where_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    _tree(tmp_path, "a/1.pdf", "2.pdf")
+    monkeypatch.chdir(tmp_path)
+    sources = Discovery(["**/*.pdf"]).sources()
+    assert [path_of_uri(source.uri) for source in sources] == [f"{tmp_path}/2.pdf", f"{tmp_path}/a/1.pdf"]
+
+
+@pytest.mark.parametrize("pattern", ["**/*", "**/*.pdf", "a/**/*.pdf", "**", "**/*/", "**/b/**/*.pdf"])
+def test_stars_go_into_no_link_that_leads_back_up(pattern: str, tmp_path: Path):
+    _tree(tmp_path, "a/b/1.pdf")
+    (tmp_path / "a" / "b" / "up").symlink_to(tmp_path / "a")
+    (tmp_path / "a" / "self").symlink_to(".")
+    (tmp_path / "a" / "nowhere").symlink_to("nowhere")
+    names = [name for name in _found(tmp_path, [pattern]) if os.path.basename(name) != "nowhere"]
+    assert names == ["a/b/1.pdf"]
+
+
+def test_stars_match_names_that_are_no_text(tmp_path: Path):
+    names = [b"\xff/\xfe.pdf", b"\xff/a.pdf", "ä/ö.pdf".encode()]
+    for name in names:
+        path = os.path.join(os.fsencode(tmp_path), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Path(os.fsdecode(path)).write_bytes(b"")
+    found = _found(tmp_path, [os.fsdecode(b"**/*.pdf"), os.fsdecode(b"\xff/**")])
+    assert [os.fsencode(name) for name in found] == sorted(names)
+
+
+def test_a_folder_that_stars_cannot_look_into_is_one_source_with_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    _tree(tmp_path, "a/1.pdf", "closed/2.pdf", "z/3.pdf")
+    listed = os.scandir
+
+    def closed(path: str):
+        if os.path.basename(path) == "closed":
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    sources = list(Discovery([f"{tmp_path}/**/*.pdf"]).sources())
+    assert [os.path.basename(source.uri) for source in sources] == ["1.pdf", "closed", "3.pdf"]
+    assert [source.problem for source in sources] == [None, ErrorCode.UNREADABLE, None]
+
+
 def test_a_list_names_files_folders_and_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _tree(tmp_path, "a.pdf", "sub/b.pdf", "with blank ", "c.pdf", "#odd.pdf")
     lines = [
