@@ -5,19 +5,26 @@
     │   ├── ConfigurationError
     │   ├── InputError
     │   └── EngineUnavailableError
-    ├── UnfinishedError             exit 3   start the same command again
+    ├── UnfinishedError             exit 3   retryable: start the same command again
     │   ├── StorageError
     │   ├── OutputInUseError
     │   ├── ClusterError
-    │   └── EngineLostError
+    │   ├── EngineLostError
+    │   ├── DeviceBusyError
+    │   └── MachineError
+    ├── EngineTrouble               never ends a job by itself: `pipeline.step` and the runner decide
+    │   ├── DeviceOutOfMemoryError  narrowed; then a failed page, or a DeviceBusyError
+    │   └── EngineBrokenError       retryable: another process of the engine goes on
     └── PageFault                   never ends a job: it becomes a row with status ``failed``
 
 Exceptions end jobs, failures end pages: a `PageFault` is raised inside a rasterizing or recognizing
-process and is translated there into a `pipeline.result.Failure`.
+process and is translated there into a `pipeline.result.Failure`. What says nothing about a page (a full disk,
+an endpoint that is down, a card that others fill) must not fail one: `transient` tells such errors by their type.
 """
 
 from __future__ import annotations
 
+import errno
 from enum import StrEnum
 from typing import ClassVar
 
@@ -73,7 +80,43 @@ class ClusterError(UnfinishedError):
 
 
 class EngineLostError(UnfinishedError):
-    """The engine cannot be brought up, or its actors keep dying."""
+    """The engine cannot be brought up or reached, or its actors keep dying."""
+
+
+class DeviceBusyError(UnfinishedError):
+    """One page alone finds no memory on the device, since other processes hold some of it."""
+
+
+class MachineError(UnfinishedError):
+    """The machine is short of something that no page is to blame for: disk, open files, processes, a library."""
+
+
+class EngineTrouble(PagemillError):
+    """What an engine raises to say what has happened to it, rather than to a page."""
+
+
+class DeviceOutOfMemoryError(EngineTrouble):
+    """The device has no memory for this batch; fewer pages at a time may fit.
+
+    Args:
+        message: One line for a person.
+        held_by_others_bytes: Device memory that other processes hold, None if that cannot be known. If it is more
+            than nothing, a page that does not fit alone is left for another run; otherwise it is too large.
+    """
+
+    def __init__(self, message: str, held_by_others_bytes: int | None = None) -> None:
+        super().__init__(message, held_by_others_bytes)
+        self.message = message
+        self.held_by_others_bytes = held_by_others_bytes
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class EngineBrokenError(EngineTrouble):
+    """The engine's process is of no more use (a lost device, a sticky CUDA error); a new one has to take over."""
+
+    retryable = True
 
 
 class ErrorCode(StrEnum):
@@ -90,7 +133,7 @@ class ErrorCode(StrEnum):
     NO_PAGES = "no_pages"  #: opens, and has no page
     BROKEN_PAGE = "broken_page"  #: this page cannot be decoded or rendered
     PAGE_TOO_LARGE = "page_too_large"  #: more pixels than the limit allows to decode
-    OUT_OF_MEMORY = "out_of_memory"  #: decoding or rendering ran out of memory
+    OUT_OF_MEMORY = "out_of_memory"  #: rendering or reading this page alone ran out of memory
     PAGE_TIMEOUT = "page_timeout"  #: rendering this page took longer than the limit
     RASTERIZER_CRASHED = "rasterizer_crashed"  #: the process died each time it worked on this page
     DOCUMENT_CHANGED = "document_changed"  #: the file was replaced while the run was under way
@@ -122,3 +165,36 @@ class PageFault(PagemillError):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.detail}"
+
+
+_OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""Disk space, open files, processes. ENOMEM and EAGAIN come of starting processes and mapping files, not of a page."""
+
+_OF_THE_NETWORK = frozenset({errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ETIMEDOUT})
+"""The other end cannot be reached. A `TimeoutError` without a number is none of them: a page may take too long."""
+
+
+def transient(error: BaseException) -> UnfinishedError | None:
+    """The error that a run must end with, if what was raised is not the fault of the page that was worked on.
+
+    A `MemoryError` is taken for the page's: numpy and decoders raise it for sizes that no machine has, and a run
+    that ended at such a page would never get beyond it. It fails the page with a code that can be retried.
+    """
+    ending: UnfinishedError | None = None
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    match error:
+        case UnfinishedError():
+            ending = error
+        case DeviceOutOfMemoryError(held_by_others_bytes=int(held)) if held > 0:
+            todo = f"other processes hold {held / 2**30:.1f} GiB: end them or wait for them, and start again"
+            ending = DeviceBusyError(f"the device has no memory left for one page, and {todo} ({error})")
+        case ConnectionError():
+            ending = EngineLostError(f"what the engine talks to does not answer: bring it up and start again ({said})")
+        case OSError(errno=number) if number in _OF_THE_NETWORK:
+            ending = EngineLostError(f"what the engine talks to is out of reach: mend that and start again ({said})")
+        case OSError(errno=number) if number in _OF_THE_MACHINE:
+            problem = "a machine is short of disk, open files, processes or memory"
+            ending = MachineError(f"{problem}: free some and start again ({said})")
+        case ImportError():
+            ending = MachineError(f"a machine lacks a library: install it there and start again ({said})")
+    return ending

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.batch import Batch
 from pipeline.document import Source
 from pipeline.engines.engine import Engine
-from pipeline.errors import EngineLostError
+from pipeline.errors import EngineBrokenError, EngineLostError
 from pipeline.page import Page, Raster, RasterLimits, RasterRule
 from pipeline.raster import probe, render_pages
 from pipeline.step import Place, step
@@ -73,12 +73,13 @@ class LocalRunner:
         self._batches.append(batch)
 
     def wait(self, *, take_pages: bool) -> list[Event]:
-        """Read the waiting batch, or else do one page of the task under way."""
+        """Read the waiting batch, or else do one page of the task under way.
+
+        Raises:
+            UnfinishedError: what `step` raises, or an `EngineLostError`: a broken engine cannot be replaced here.
+        """
         if self._batches:
-            batch = self._batches.popleft()
-            rasters = [self._rasters[sized.page.key] for sized in batch.pages]
-            outcome = step(self._engine, batch, rasters, place=self._place, submitted_at=datetime.now(UTC))
-            return [BatchEnded(batch, outcome)]
+            return [self._read(self._batches.popleft())]
         if self._events is None or not take_pages:
             return []
         event = next(self._events)
@@ -93,6 +94,15 @@ class LocalRunner:
     def close(self) -> None:
         """Drop all pixels."""
         self._rasters.clear()
+
+    def _read(self, batch: Batch) -> BatchEnded:
+        rasters = [self._rasters[sized.page.key] for sized in batch.pages]
+        try:
+            outcome = step(self._engine, batch, rasters, place=self._place, submitted_at=datetime.now(UTC))
+        except EngineBrokenError as error:
+            problem = f"the engine is broken and needs a new process, so start again: {error}"
+            raise EngineLostError(problem) from error
+        return BatchEnded(batch, outcome)
 
     def _probe(self, task: ProbeTask, sources: tuple[Source, ...]) -> Iterator[Event]:
         for source in sources:

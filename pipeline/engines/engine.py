@@ -84,7 +84,15 @@ class Engine(ABC):
         """Read every page of the batch: one `Recognition` a page, in the order given.
 
         Rasters may lie in read-only shared memory. Raising fails the whole batch, which is then tried again
-        in halves until the page at fault is alone.
+        in halves until the page at fault is alone; that page fails for good, unless `pipeline.errors.transient`
+        knows the error for one that says nothing about a page. An engine translates its SDK's errors by type:
+
+        Raises:
+            DeviceOutOfMemoryError: fewer pages may fit; say how much of the device others hold, if that is known.
+            EngineBrokenError: nothing more can be read in this process; another one takes over.
+            UnfinishedError: nothing more can be read anywhere for now (an endpoint is down); the run ends.
+            ConnectionError: this request found nobody; the run ends if the page alone finds nobody either.
+            Exception: all else counts as the fault of a page.
         """
 
     @classmethod

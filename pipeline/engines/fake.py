@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
+from pipeline.errors import DeviceOutOfMemoryError, EngineBrokenError, EngineLostError
 from pipeline.page import Raster, RasterRule
 from pipeline.result import Answer, Line, Recognition
 
@@ -22,6 +25,11 @@ class FakeOptions:
 
     `read` makes it look at the pixels (off for a benchmark of the pipeline around it), `delay_s` is slept per
     page, `fail_pages` raise, `die_pages` end the process, `drop_pages` are left out of the answer.
+
+    What is not a page's fault alters no text. Batches of more than `oom_above` pages (0 for no bound) and
+    batches with `oom_pages` find no memory on the device, of which others hold some with `others_hold`;
+    `break_pages` break the engine, `break_once` names a file that is made by the first batch, which breaks it;
+    `refuse_pages` find a connection refused, `full_pages` a full disk, and `down_pages` say the engine is down.
     """
 
     read: bool = True
@@ -29,6 +37,14 @@ class FakeOptions:
     fail_pages: tuple[int, ...] = ()
     die_pages: tuple[int, ...] = ()
     drop_pages: tuple[int, ...] = ()
+    oom_above: int = field(default=0, metadata={"alters_text": False})
+    oom_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
+    others_hold: bool = field(default=False, metadata={"alters_text": False})
+    break_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
+    break_once: str = field(default="", metadata={"alters_text": False})
+    refuse_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
+    full_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
+    down_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
     unusable: bool = field(default=False, metadata={"alters_text": False})
     batch_size: int = field(default=8, metadata={"alters_text": False})
     dpi: float = 72.0
@@ -63,16 +79,29 @@ class FakeEngine(Engine):
 
     def recognize(self, batch: Sequence[Raster]) -> Answer:
         """Name every page; fail as the options say."""
-        indices = [raster.sized.page.page_index for raster in batch]
-        if set(indices) & set(self.options.die_pages):
-            os._exit(17)
-        failing = set(indices) & set(self.options.fail_pages)
-        if failing:
-            raise RuntimeError(f"the fake engine was told to fail on page index {min(failing)}")
+        self._fail_as_told({raster.sized.page.page_index for raster in batch}, len(batch))
         if self.options.delay_s:
             time.sleep(self.options.delay_s * len(batch))
         kept = [r for r in batch if r.sized.page.page_index not in self.options.drop_pages]
         return Answer(tuple(self._name(raster) for raster in kept))
+
+    def _fail_as_told(self, indices: set[int], num_pages: int) -> None:
+        told = self.options
+        if indices & set(told.die_pages):
+            os._exit(17)
+        if indices & set(told.break_pages) or (told.break_once and _is_new(Path(told.break_once))):
+            raise EngineBrokenError("the fake engine was told to break")
+        if indices & set(told.down_pages):
+            raise EngineLostError("the fake engine was told to be down")
+        if indices & set(told.refuse_pages):
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "the fake engine was told to refuse")
+        if indices & set(told.full_pages):
+            raise OSError(errno.ENOSPC, "the fake engine was told to find a full disk")
+        if indices & set(told.oom_pages) or 0 < told.oom_above < num_pages:
+            held = (8 << 30) if told.others_hold else 0
+            raise DeviceOutOfMemoryError("the fake engine was told to find no memory", held)
+        if failing := indices & set(told.fail_pages):
+            raise RuntimeError(f"the fake engine was told to fail on page index {min(failing)}")
 
     def _name(self, raster: Raster) -> Recognition:
         sized = raster.sized
@@ -84,3 +113,12 @@ class FakeEngine(Engine):
         text = f"page {sized.page.page_index + 1} of {sized.page.page_count}, {width_px} x {height_px}, {digest}"
         line = Line(text, (0.0, 0.0, float(width_px), float(height_px)), 1.0)
         return Recognition(text, lines=(line,), confidence=1.0, output_tokens=len(text.split()))
+
+
+def _is_new(marker: Path) -> bool:
+    """Whether nobody has made the file yet; it is there afterwards."""
+    try:
+        marker.open("x").close()
+    except FileExistsError:
+        return False
+    return True

@@ -107,7 +107,7 @@ def test_an_engine_that_raises_or_forgets_a_page_costs_that_page(tmp_path: Path,
     assert bad == {2: "engine_error", 9: "engine_contract"}
 
 
-@pytest.mark.parametrize("victim", ["_EngineActor", "_render"])
+@pytest.mark.parametrize("victim", ["EngineActor", "render_task"])
 def test_killed_processes_lose_no_page(victim: str, tmp_path: Path, ray_address: str) -> None:
     (tmp_path / "in").mkdir()
     for name in "abc":
@@ -129,6 +129,48 @@ def test_an_engine_that_cannot_load_ends_the_run_and_says_why(tmp_path: Path, ra
     assert (report.exit_code, report.outcome) == (3, "unfinished")
     assert report.problem == "engine fake cannot be loaded: the fake engine was told not to load"
     assert rows(tmp_path / "out") == []
+
+
+def test_an_engine_that_breaks_once_loses_nothing_and_blames_no_page(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "ten.pdf", 10)
+    run(job(tmp_path / "in", tmp_path / "local", ""))
+    marker = tmp_path / "broken"
+    report = run(job(tmp_path / "in", tmp_path / "ray", ray_address, f"break_once={marker}", batch_size=3))
+    assert marker.exists()
+    assert report.exit_code == 0
+    assert rows(tmp_path / "ray") == rows(tmp_path / "local")
+
+
+def test_a_page_that_breaks_every_engine_fails_alone(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "ten.pdf", 10)
+    run(job(tmp_path / "in", tmp_path / "out", ray_address, "break_pages=6"))
+    assert {row[1]: row[4] for row in rows(tmp_path / "out") if row[4]} == {6: "engine_crashed"}
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("oom_pages=6", "the device has no memory left for one page, and other processes hold 8.0 GiB"),
+        ("down_pages=6", "the fake engine was told to be down"),
+    ],
+)
+def test_what_is_no_fault_of_a_page_ends_the_run_and_leaves_the_page_to_the_next(
+    option: str, said: str, tmp_path: Path, ray_address: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "ten.pdf", 10)
+    out, cut = tmp_path / "out", {"batch_size": 1, "commit_pages": 1, "actors": 1}
+    report = run(job(tmp_path / "in", out, ray_address, option, "others_hold=true", **cut))
+    assert (report.exit_code, report.outcome) == (3, "unfinished")
+    assert (report.problem or "").startswith(said)
+    before = rows(out)
+    assert {row[3] for row in before} == {"ok"}
+    assert 6 not in {row[1] for row in before}
+    again = run(job(tmp_path / "in", out, ray_address, **cut))
+    assert (again.exit_code, again.totals.pages) == (0, 10 - len(before))
+    assert sorted(row[1] for row in rows(out)) == list(range(10))
 
 
 def test_a_cluster_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:

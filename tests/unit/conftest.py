@@ -31,7 +31,7 @@ def _no_sleep(_seconds: float) -> NoReturn:
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     # Another folder's tests may have imported it in this process before.
-    for name in [name for name in sys.modules if name in ("ray", "pipeline.cluster") or name.startswith("ray.")]:
+    for name in [n for n in sys.modules if f"{n}.".startswith(("ray.", "pipeline.cluster."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_NoRay(), *sys.meta_path])
 

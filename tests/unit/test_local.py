@@ -198,6 +198,41 @@ def test_an_engine_that_cannot_be_loaded_leaves_all_to_be_done(folder: Path, tmp
     assert not (tmp_path / "out" / "pages").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("break_pages=2", "the engine is broken and needs a new process, so start again: the fake engine was told to"),
+        ("down_pages=2", "the fake engine was told to be down"),
+        ("refuse_pages=2", "what the engine talks to does not answer: bring it up and start again"),
+        ("full_pages=2", "a machine is short of disk, open files, processes or memory: free some and start again"),
+        ("oom_pages=2", "the device has no memory left for one page, and other processes hold 8.0 GiB"),
+    ],
+)
+def test_what_is_no_fault_of_a_page_leaves_it_to_be_done_and_the_next_run_does_it(
+    option: str, said: str, folder: Path, tmp_path: Path
+):
+    report = run(_job(folder, tmp_path / "out", option, "others_hold=true", "batch_size=1", commit_pages=1))
+    assert (report.outcome, report.exit_code) == ("unfinished", EXIT_UNFINISHED)
+    assert (report.problem or "").startswith(said)
+    left = _rows(tmp_path / "out")
+    assert not [row for row in left if row["page_index"] == 2]
+    assert 0 < len(left) < documents.ROWS_OF_STRANGERS_FOLDER
+    again = run(_job(folder, tmp_path / "out", "batch_size=1"))
+    assert again.totals.pages == documents.ROWS_OF_STRANGERS_FOLDER - len(left)
+    assert again.totals.pages_already_done == len(left)
+    run(_job(folder, tmp_path / "quiet"))
+    rows = [sorted(repr([row[c] for c in COLUMNS[:6]]) for row in _rows(tmp_path / out)) for out in ("out", "quiet")]
+    assert rows[0] == rows[1]
+
+
+def test_halves_for_want_of_memory_are_counted_in_the_row_of_the_batch(folder: Path, tmp_path: Path):
+    report = run(_job(folder, tmp_path / "out", "oom_above=2", "batch_size=4"))
+    assert report.totals.failures_by_code.get("out_of_memory", 0) == 0
+    rows = _rows(tmp_path / "out", "batches", ("batch_size", "oom_splits"))
+    assert {(row["batch_size"], row["oom_splits"]) for row in rows} >= {(4, 1)}
+    assert all((row["oom_splits"] > 0) == (row["batch_size"] > 2) for row in rows)
+
+
 def test_an_output_that_cannot_be_written_is_told_and_leaves_the_rest_to_be_done(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -18,7 +18,6 @@ MAX_NESTING = 4
 
 LONG_MODULES = {
     "pipeline.flow": "one state machine; its halves would have to share all of their state",
-    "pipeline.cluster": "the only module that may know Ray: placement, streams, and deaths",
 }
 """Modules of more than 300 lines, and why they are not two."""
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import pipeline.step
 from pipeline.batch import Batch
 from pipeline.engines.fake import FakeEngine, FakeOptions
-from pipeline.errors import ErrorCode
+from pipeline.errors import DeviceBusyError, EngineBrokenError, EngineLostError, ErrorCode, MachineError
 from pipeline.page import Raster
 from pipeline.result import Answer, BatchOutcome, Recognition, Stage, Timings
 from pipeline.step import Place, host_memory_bytes, step
@@ -176,3 +176,71 @@ def test_memory_is_told_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(pipeline.step, "open", fails, raising=False)
     assert 1 << 20 < host_memory_bytes() < 1 << 40
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_a_batch_too_large_for_the_device_is_halved_until_it_fits_and_no_page_fails(num_pages: int, most: int):
+    outcome = _step(FakeEngine(FakeOptions(oom_above=most)), num_pages)
+    assert [page.recognition is not None for page in outcome.pages] == [True] * num_pages
+    assert (outcome.report.oom_splits > 0) == (num_pages > most)
+    assert outcome.report.oom_splits <= num_pages - 1
+
+
+def test_a_page_too_large_for_a_device_of_its_own_fails_alone():
+    outcome = _step(FakeEngine(FakeOptions(oom_pages=(2,))), 4)
+    codes = [page.failure and page.failure.code for page in outcome.pages]
+    assert codes == [None, None, ErrorCode.OUT_OF_MEMORY, None]
+    assert outcome.report.oom_splits == 2
+
+
+def test_host_memory_that_one_page_alone_does_not_find_fails_that_page():
+    def raises(_batch: Sequence[Raster]) -> None:
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    outcome = _step(Scripted(raises), 2)
+    assert [page.failure.code for page in outcome.pages if page.failure] == [ErrorCode.OUT_OF_MEMORY] * 2
+
+
+def test_faults_of_the_engine_are_no_splits_for_memory():
+    assert _step(FakeEngine(FakeOptions(fail_pages=(1,), drop_pages=(3,))), 8).report.oom_splits == 0
+
+
+def test_a_page_that_does_not_fit_beside_others_ends_the_run_and_fails_no_page():
+    with pytest.raises(DeviceBusyError, match=r"other processes hold 8\.0 GiB"):
+        _step(FakeEngine(FakeOptions(oom_pages=(2,), others_hold=True)), 4)
+
+
+def test_what_others_hold_does_not_matter_while_fewer_pages_fit():
+    outcome = _step(FakeEngine(FakeOptions(oom_above=1, others_hold=True)), 4)
+    assert (outcome.report.oom_splits, [page.failure for page in outcome.pages]) == (3, [None] * 4)
+
+
+@pytest.mark.parametrize("error", [EngineBrokenError("device lost"), EngineLostError("the endpoint is down")])
+def test_an_engine_that_says_it_cannot_go_on_is_not_asked_again(error: Exception):
+    def raises(_batch: Sequence[Raster]) -> None:
+        raise error
+
+    engine = Scripted(raises)
+    with pytest.raises(type(error)) as raised:
+        _step(engine, 8)
+    assert raised.value is error
+    assert engine.sizes == [8]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [(FakeOptions(refuse_pages=(3,)), EngineLostError), (FakeOptions(full_pages=(3,)), MachineError)],
+)
+def test_what_one_page_alone_meets_and_is_not_its_fault_ends_the_run(options: FakeOptions, kind: type[Exception]):
+    with pytest.raises(kind, match="the fake engine was told to"):
+        _step(FakeEngine(options), 8)
+
+
+def test_a_connection_that_is_back_at_the_second_try_costs_nothing():
+    def answer(batch: Sequence[Raster]) -> Answer:
+        if len(engine.sizes) == 1:
+            raise ConnectionResetError("reset")
+        return Answer(_texts(batch))
+
+    engine = Scripted(answer)
+    assert [page.failure for page in _step(engine, 4).pages] == [None] * 4

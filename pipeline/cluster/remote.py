@@ -1,0 +1,68 @@
+"""Remote: what runs in Ray's worker processes, rasterizing tasks and engine actors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import ray
+
+from pipeline.batch import Batch
+from pipeline.document import Source
+from pipeline.engines.engine import Engine
+from pipeline.errors import EngineBrokenError
+from pipeline.page import Raster, RasterLimits, RasterRule
+from pipeline.result import BatchOutcome
+from pipeline.step import Place, step
+from pipeline.task import Piece
+
+_CALLS_PER_WORKER = 64
+"""Rasterizing tasks a worker process does before Ray replaces it, so that no leak of a decoder grows."""
+
+
+@ray.remote(max_retries=0, max_calls=_CALLS_PER_WORKER)
+def probe_task(sources: Sequence[Source], limits: RasterLimits, alone: bool) -> Iterator[Any]:
+    """Tell of each source. Runs in a rasterizing process."""
+    from pipeline.rasterizer import probe_sources
+
+    yield from probe_sources(sources, limits, alone=alone)
+
+
+@ray.remote(max_retries=0, max_calls=_CALLS_PER_WORKER)
+def render_task(pieces: Sequence[Piece], rule: RasterRule, limits: RasterLimits, alone: bool) -> Iterator[Any]:
+    """For each block what is told of its pages, then their pixels if it has any. Runs in a rasterizing process."""
+    from pipeline.rasterizer import render_blocks
+
+    for block in render_blocks(pieces, rule, limits, alone=alone):
+        yield block.told
+        if block.pixels:
+            yield block.pixels
+
+
+@ray.remote(max_restarts=0, max_task_retries=0)
+class EngineActor:
+    """Holds one loaded engine for the whole run. Once the engine is broken, it refuses every batch."""
+
+    def load(self, engine: type[Engine], options: Any) -> None:
+        """Load the engine's model."""
+        self._engine = engine(options)
+        self._broken: EngineBrokenError | None = None
+        context = ray.get_runtime_context()
+        gpus = context.get_accelerator_ids().get("GPU", [])
+        device = ",".join(f"cuda:{gpu}" for gpu in gpus) or "cpu"
+        self._place = Place(Place.here().node, device, context.get_actor_id() or "")
+
+    def recognize(
+        self, batch: Batch, submitted_at: datetime, places: Sequence[tuple[int, int]], *blocks: Any
+    ) -> BatchOutcome:
+        """Read a batch; `places` says for each page in which block its pixels are, and where in it."""
+        if self._broken is not None:
+            raise self._broken
+        found = zip(batch.pages, places, strict=True)
+        rasters = [Raster(sized, blocks[block][position]) for sized, (block, position) in found]
+        try:
+            return step(self._engine, batch, rasters, place=self._place, submitted_at=submitted_at)
+        except EngineBrokenError as error:
+            self._broken = error
+            raise
