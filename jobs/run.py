@@ -58,6 +58,7 @@ class RunReport:
     seconds: float
     startup_s: float
     num_ignored: int
+    num_committed: int
     totals: Totals
     keys: RunKeys
     problem: str | None = None
@@ -80,6 +81,7 @@ class RunReport:
             "startup_s": round(self.startup_s, 3),
             "pages_per_s": round(self.pages_per_s, 3),
             "ignored": self.num_ignored,
+            "committed": self.num_committed,
             "engine": self.keys.engine.name,
             "config_fingerprint": self.keys.config_fingerprint,
             **totals.as_dict(),
@@ -158,6 +160,7 @@ class _Run:
             seconds=time.monotonic() - self.started,
             startup_s=startup_s,
             num_ignored=self.discovery.num_ignored,
+            num_committed=self.committer.num_committed,
             totals=self.flow.totals,
             keys=self.committer.keys,
             problem=problem,

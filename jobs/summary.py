@@ -32,6 +32,8 @@ def _lines(report: RunReport) -> Iterator[str]:
         yield ""
     yield f"documents  {totals.documents}{_of_before(totals.documents_already_done)}"
     yield f"pages      {totals.pages}{_of_before(totals.pages_already_done)}{_counts(totals.pages_by_status)}"
+    if report.num_committed < totals.pages:
+        yield f"committed  {report.num_committed} of these rows; the same command reads the others again"
     if totals.pages_copied:
         yield f"           {totals.pages_copied} of them are copies: the same bytes were read under another name"
     if totals.failures_by_code:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import secrets
@@ -172,5 +173,7 @@ class ObjectReader(io.RawIOBase):
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error; obstore adds a debug dump below it."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """The first line of an error, and what to do where that is plain; obstore adds a debug dump below it."""
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    is_full = any(f"os error {code}" in said or f"Errno {code}]" in said for code in (errno.ENOSPC, errno.EDQUOT))
+    return f"{said}; make room there first" if is_full else said

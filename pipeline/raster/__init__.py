@@ -140,7 +140,7 @@ class _Opened:
         elif document.media_type in MUPDF_TYPES:
             from pipeline.raster.mupdf import MupdfReader
 
-            self._reader = MupdfReader(path, document.media_type or "")
+            self._reader = MupdfReader(path, document.media_type or "", document.page_count)
         else:
             from pipeline.raster.picture import PictureReader
 

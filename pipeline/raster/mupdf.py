@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.raster.page_tree import num_leaves
 from pipeline.result import one_line
 
 
@@ -48,14 +49,15 @@ _GRAY_THRESHOLD = 0.02
 
 
 class MupdfReader:
-    """One opened PDF or XPS document."""
+    """One opened PDF or XPS document. A PDF whose tree holds more pages than it claims has all of them."""
 
-    def __init__(self, path: str, media_type: str) -> None:
+    def __init__(self, path: str, media_type: str, known_page_count: int | None = None) -> None:
+        """Open it; `known_page_count` is what a probe has found, and saves to walk through the tree again."""
         _complaints()  # what was said of another page
         try:
             self._document = _open(path, _FILE_TYPES[media_type])
             encrypted = bool(self._document.needs_pass)
-            self.page_count = 0 if encrypted else int(self._document.page_count)
+            self.page_count = 0 if encrypted else self._num_pages(known_page_count)
         except Exception as error:
             raise _fault_of(error, ErrorCode.BROKEN_DOCUMENT) from error
         if encrypted:
@@ -88,6 +90,15 @@ class MupdfReader:
         self._document.close()
         pymupdf.TOOLS.store_shrink(100)
 
+    def _num_pages(self, known: int | None) -> int:
+        """What the document claims, or its tree if that holds more, which has to be mended then to load them."""
+        claimed = _claimed(self._document)
+        if self._document.is_pdf and (num_leaves(self._document) if known is None else known) > claimed:
+            num_leaves(self._document, mend=True)
+        elif claimed >= 0:
+            return claimed
+        return int(self._document.page_count)
+
     def _load(self, page: Page) -> Any:
         try:
             return self._document.load_page(page.page_index)
@@ -110,6 +121,13 @@ class MupdfReader:
             length=rule.length(width_px, height_px),
             warning=rule.note_of_points(width_pt, height_pt),
         )
+
+
+def _claimed(document: Any) -> int:
+    try:
+        return int(document.page_count)
+    except RuntimeError:  # less than none
+        return -1
 
 
 def _open(path: str, file_type: str) -> Any:

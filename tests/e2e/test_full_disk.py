@@ -58,11 +58,13 @@ def test_a_run_into_a_full_disk_says_so_and_the_same_command_finishes_once_there
     errors = [line for line in full.stderr.splitlines() if line.startswith("pagemill: error: ")]
     assert len(errors) == 1, full.stderr
     assert "No space left on device" in errors[0]
+    assert "make room there first" in errors[0]
     assert "the same command goes on from there" in full.stderr
     assert "Traceback" not in full.stderr
     parts = list(out.rglob("*.parquet"))
     assert sum(pq.read_table(part).num_rows for part in parts) > 0, "each part that is there is whole"
     assert 0 < len(_rows(out)) < 150
+    assert f"committed  {len(_rows(out))} of these rows" in full.stdout
 
     assert _mount("-o", "remount,size=8m", str(disk)).returncode == 0
     done = _run(source, out)

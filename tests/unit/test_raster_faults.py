@@ -311,3 +311,48 @@ def test_a_damaged_file_gives_one_item_a_page_and_never_raises(name: str, tmp_pa
 
 def _index(item: Raster | Unrendered) -> int:
     return item.sized.page.page_index if isinstance(item, Raster) else item.page.page_index
+
+
+def _with_counts(path: Path, **counts: int) -> Path:
+    """A PDF of two folders of pages, three and one, whose nodes claim other counts: `root`, `first`, `second`."""
+    claims = {"root": 4, "first": 3, "second": 1, **counts}
+    page = "<</Type/Page/Parent {} 0 R/MediaBox[0 0 {} 10]>>"
+    bodies = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        f"<</Type/Pages/Kids[3 0 R 4 0 R]/Count {claims['root']}>>",
+        f"<</Type/Pages/Parent 2 0 R/Kids[5 0 R 6 0 R 7 0 R]/Count {claims['first']}>>",
+        f"<</Type/Pages/Parent 2 0 R/Kids 9 0 R/Count {claims['second']}>>",
+        *(page.format(3, width) for width in (50, 60, 70)),
+        page.format(4, 80),
+        "[8 0 R]",
+    ]
+    return raw_pdf(path, *bodies)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [{}, {"root": 1}, {"root": 0}, {"root": -1}, {"first": 1}, {"root": 2, "first": 1, "second": 0}, {"second": 7}],
+    ids=str,
+)
+def test_a_pdf_that_claims_fewer_pages_than_it_holds_has_all_of_them(counts: dict[str, int], tmp_path: Path):
+    document = probe(Source(uri_of_path(str(_with_counts(tmp_path / "a.pdf", **counts))))).document
+    assert document.page_count == 4
+    made = [item for first in (0, 2) for item in render_pages(document, first, first + 2, AS_IS)]
+    assert [item.sized.width_px for item in made if isinstance(item, Raster)] == [50, 60, 70, 80]
+
+
+def test_a_pdf_that_claims_more_pages_than_it_holds_keeps_its_claim_and_the_rest_fails(tmp_path: Path):
+    document = probe(Source(uri_of_path(str(_with_counts(tmp_path / "a.pdf", root=6))))).document
+    assert document.page_count == 6
+    made = list(render_pages(document, 0, 6, AS_IS))
+    assert [isinstance(item, Raster) for item in made] == [True] * 4 + [False] * 2
+
+
+def test_a_page_tree_with_a_cycle_is_walked_once(tmp_path: Path):
+    bodies = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R 2 0 R 4 0 R]/Count 1>>",
+        *["<</Type/Page/Parent 2 0 R/MediaBox[0 0 50 10]>>"] * 2,
+    ]
+    document = probe(Source(uri_of_path(str(raw_pdf(tmp_path / "a.pdf", *bodies))))).document
+    assert document.page_count == 2

@@ -1,0 +1,61 @@
+"""Page tree: how many pages a PDF has by its tree, where its /Count claims fewer and a viewer would lose the rest."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_REFERENCES = re.compile(r"\[\s*(?:\d+\s+\d+\s+R\s*)*\]")
+_REFERENCE = re.compile(r"(\d+)\s+\d+\s+R")
+
+
+def num_leaves(document: Any, *, mend: bool = False) -> int:
+    """Pages that can be reached from the root of the tree (ISO 32000-1, 7.7.3), 0 if the tree is out of the ordinary.
+
+    A node that comes up twice counts once, so that a cycle ends.
+
+    Args:
+        document: An opened PDF of PyMuPDF.
+        mend: Whether to write the true count into each node of the tree in memory; the file stays as it is.
+    """
+    try:
+        root = _node(document.xref_get_key(document.pdf_catalog(), "Pages"))
+        return _count(document, root, mend) if root else 0
+    except (RuntimeError, ValueError):  # what PyMuPDF raises for an object that is not there
+        return 0
+
+
+def _count(document: Any, root: int, mend: bool) -> int:
+    kids: dict[int, list[int]] = {}
+    order, waiting, seen = [], [root], {root}
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        found = _kids(document, node)
+        if found is None:
+            return 0
+        kids[node] = [kid for kid in dict.fromkeys(found) if kid not in seen]
+        seen.update(kids[node])
+        waiting.extend(kids[node])
+    counts: dict[int, int] = {}
+    for node in reversed(order):
+        is_page = document.xref_get_key(node, "Kids")[0] == "null"
+        counts[node] = 1 if is_page else sum(counts[kid] for kid in kids[node])
+        if mend and not is_page:
+            document.xref_set_key(node, "Count", str(counts[node]))
+    return counts[root]
+
+
+def _kids(document: Any, node: int) -> list[int] | None:
+    """The nodes below one, none for a page; None if this is neither a page nor a plain list of references."""
+    kind, value = document.xref_get_key(node, "Kids")
+    if kind == "null":
+        return [] if document.xref_get_key(node, "Type") == ("name", "/Page") else None
+    if kind == "xref":
+        value = document.xref_object(_node((kind, value)))
+    return [int(number) for number in _REFERENCE.findall(value)] if _REFERENCES.fullmatch(value.strip()) else None
+
+
+def _node(found: tuple[str, str]) -> int:
+    kind, value = found
+    return int(value.split()[0]) if kind == "xref" else 0
