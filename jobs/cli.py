@@ -192,6 +192,26 @@ def _plan(
     print(plan.as_json() if as_json else plan.as_text())
 
 
+@app.command(name="verify", no_args_is_help=True)
+def _verify(
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The folder that runs have written to.")],
+    inputs: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(metavar="INPUT...", help="What must be in it; else the inputs of its newest finished run."),
+    ] = None,
+    no_hash: Annotated[
+        bool, typer.Option("--no-hash", help="Read no input: compare its size and time of change only.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the faults as JSON on stdout.")] = False,
+) -> None:
+    """Audit an output: every page of every input once, counts right, files whole. Writes nothing; 1 if not so."""
+    from jobs.verify import verify
+
+    verdict = verify(out, inputs or (), hash_inputs=not no_hash)
+    print(verdict.as_json() if as_json else verdict.as_text())
+    raise typer.Exit(verdict.exit_code)
+
+
 @app.command(name="engines")
 def _engines(as_json: _AsJson = False) -> None:
     """List the engines: which are usable here, and what each of the others lacks."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.config import JobConfig, from_mapping
 from pipeline.errors import InputError
-from pipeline.parquet import first_rows
+from pipeline.parquet import first_rows, part_keys
 from pipeline.store import Store
 
 
@@ -15,11 +15,12 @@ def last_configuration(out: str, codes: str) -> JobConfig:
     """The configuration of the newest run in an output, told to read again what failed with one of these codes.
 
     Raises:
-        InputError: no run has left its row there.
+        UsageError: there is no such folder, or no run has left its row there.
     """
-    keys = Store.open(out).keys("runs")
+    store = Store.existing(out)
+    keys = part_keys(store, "runs")
     if not keys:
         raise InputError(f"{out}: no finished run to take the configuration from; use pagemill run --retry-failed")
-    (row,) = first_rows(Store.open(out), keys[-1], ["config"])
+    (row,) = first_rows(store, keys[-1], ["config"])
     values: dict[str, Any] = from_mapping(json.loads(row["config"]))
     return JobConfig(**{**values, "out": out, "retry_failed": codes, "overwrite": False})

@@ -106,7 +106,7 @@ def run(config: JobConfig) -> RunReport:
     store = Store.open(config.out)
     started_at = datetime.now(UTC)
     fingerprint = config.fingerprint(prepared.spec.fingerprint_parts())
-    run_id = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    run_id = f"{started_at:%Y%m%dT%H%M%S.%f}Z-{secrets.token_hex(3)}"  # sorts by age
     keys = RunKeys(run_id, fingerprint, started_at, prepared.spec.identity)
     started = time.monotonic()
     with Lease.acquire(store, run_id, _now) as lease, Progress(config.progress) as progress:

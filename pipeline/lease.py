@@ -125,17 +125,40 @@ class Lease:
                 continue  # a commit will meet the same fault and say so
 
 
-def _must_be_free(store: Store, epoch: int, now: datetime) -> None:
+def writer(store: Store, now: datetime) -> Holder | None:
+    """Who writes to an output at this moment, if anyone; only looks, and claims nothing.
+
+    Raises:
+        StorageError: the output cannot be read, or what is written of its holder is damaged.
+    """
+    epochs = _epochs(store)
+    try:
+        found = _living(store, epochs[-1], now) if epochs else None
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"{LEASE_FOLDER} of {store.location} is damaged: {error}") from error
+    return found[0] if found else None
+
+
+def _living(store: Store, epoch: int, now: datetime) -> tuple[Holder, timedelta] | None:
+    """The holder of this epoch and how long it has been silent, unless it has released the output or is dead."""
     keys = set(store.keys(LEASE_FOLDER))
     if _key(epoch, "released") in keys:
-        return
+        return None
     holder = Holder(**json.loads(store.get(_key(epoch, "json"))))
     alive = datetime.fromisoformat(holder.since)
     if _key(epoch, "alive") in keys:
         alive = datetime.fromisoformat(store.get(_key(epoch, "alive")).decode())
     silent = now - alive
     if holder.is_gone() or silent > timedelta(seconds=DEAD_AFTER_S):
+        return None
+    return holder, silent
+
+
+def _must_be_free(store: Store, epoch: int, now: datetime) -> None:
+    found = _living(store, epoch, now)
+    if found is None:
         return
+    holder, silent = found
     raise OutputInUseError(
         f"{store.location} is in use by run {holder.run_id} on {holder.host} (process {holder.pid}) since "
         f"{holder.since[:19]} UTC, last heard of {max(0.0, silent.total_seconds()):.0f} s ago"

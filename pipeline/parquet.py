@@ -96,12 +96,25 @@ def first_rows(store: Store, key: str, columns: Sequence[str]) -> list[Row]:
         return list(_groups(file, [0][: file.num_row_groups], columns).to_pylist())
 
 
+def decode(key: str, data: bytes) -> Any:
+    """The bytes of a part as an Arrow table, with whatever columns it has.
+
+    Raises:
+        StorageError: they are damaged.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        return file.read_row_groups(list(range(file.num_row_groups)), use_threads=False)
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:  # ValueError: names that are not UTF-8
+        raise StorageError(f"{key} is damaged, or no part of this table: {one_line(str(error))}") from error
+
+
 @contextmanager
 def _opened(store: Store, key: str) -> Iterator[Any]:
     """A part as a file of which ranges are fetched as they are asked for."""
     try:
         yield pq.ParquetFile(store.open_object(key), pre_buffer=False)
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:  # ValueError: names that are not UTF-8
         raise StorageError(f"{key} is damaged, or no part of this table: {one_line(str(error))}") from error
 
 

@@ -48,6 +48,22 @@ class Store:
         except (OSError, BaseError) as error:
             raise StorageError(f"the output folder {location} cannot be made: {_reason(error)}") from error
 
+    @classmethod
+    def existing(cls, location: str) -> Store:
+        """Open a folder that is there already, to read it; nothing is made.
+
+        Raises:
+            UsageError: there is no such folder.
+            StorageError: it cannot be opened.
+        """
+        path = os.path.abspath(os.path.expanduser(location))
+        if "://" in location or not os.path.isdir(path):
+            raise UsageError(f"{location}: no such folder")
+        try:
+            return cls(path, LocalStore(path))
+        except (OSError, BaseError) as error:
+            raise StorageError(f"{location} cannot be opened: {_reason(error)}") from error
+
     def put_new(self, key: str, data: bytes) -> bool:
         """Put an object if there is none under this key yet; False if there is.
 
@@ -122,6 +138,25 @@ class Store:
         except (OSError, BaseError) as error:
             raise StorageError(f"{prefix} could not be listed: {_reason(error)}") from error
 
+    def names(self, prefix: str) -> list[str]:
+        """The names of all files below a prefix as they lie there, sorted: also of those that `keys` does not list.
+
+        An object that is being put, or whose writer was killed, lies there as `NAME#1`; listing objects hides it.
+
+        Raises:
+            StorageError: a folder cannot be listed.
+        """
+        found: list[str] = []
+        try:
+            for folder, _, names in os.walk(os.path.join(self.location, prefix), onerror=_raise):
+                relative = os.path.relpath(folder, self.location).replace(os.sep, "/")
+                found += [f"{relative}/{name}" for name in names]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StorageError(f"{prefix} could not be listed: {_reason(error)}") from error
+        return sorted(found, key=os.fsencode)
+
     def _list(self, prefix: str) -> Iterator[str]:
         for chunk in obstore.list(self._objects, prefix=prefix):
             yield from (meta["path"] for meta in chunk)
@@ -170,6 +205,10 @@ class ObjectReader(io.RawIOBase):
             raise StorageError(f"{self._key} could not be read: {_reason(error)}") from error
         self._position += len(data)
         return data
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _reason(error: Exception) -> str:

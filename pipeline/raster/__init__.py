@@ -63,12 +63,35 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
     try:
         if source.problem is not None:
             raise PageFault(source.problem, source.detail)
-        document = _identify(source.uri, hash_content, limits)
+        document = identify(source.uri, hash_content=hash_content, limits=limits)
         _refuse_no_document(document)
         with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))
     except PageFault as fault:
         return Probe(document, Failure.of(Stage.DISCOVER, fault))
+
+
+def identify(uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS) -> Document:
+    """Stat, hash and sniff a file without opening it; `media_type` is None if it is of no type we read.
+
+    `page_count` stays None, and so does `document_id` without `hash_content`, when only the first bytes are read.
+
+    Raises:
+        PageFault: there is no file, or it cannot be read.
+    """
+    path = path_of_uri(uri)
+    status = _stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise PageFault(ErrorCode.NOT_A_FILE, "not a regular file")
+    digest, head = _read(path, hash_content)
+    return Document(
+        uri,
+        document_id=digest,
+        size_bytes=status.st_size,
+        modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
+        etag=local_etag(status),
+        media_type=_fake_type(head, limits) or media_type_of(head) or _package_type(path, head),
+    )
 
 
 def render_pages(
@@ -149,27 +172,6 @@ class _Opened:
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()
-
-
-def _identify(uri: str, hash_content: bool, limits: RasterLimits) -> Document:
-    """Stat, hash and sniff a file; `media_type` is None if it is of no type we read.
-
-    Raises:
-        PageFault: there is no file, or it cannot be read.
-    """
-    path = path_of_uri(uri)
-    status = _stat(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise PageFault(ErrorCode.NOT_A_FILE, "not a regular file")
-    digest, head = _read(path, hash_content)
-    return Document(
-        uri,
-        document_id=digest,
-        size_bytes=status.st_size,
-        modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
-        etag=local_etag(status),
-        media_type=_fake_type(head, limits) or media_type_of(head) or _package_type(path, head),
-    )
 
 
 def _refuse_no_document(document: Document) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import OutputInUseError
-from pipeline.lease import DEAD_AFTER_S, Lease
+from pipeline.errors import OutputInUseError, StorageError
+from pipeline.lease import DEAD_AFTER_S, Lease, writer
 from pipeline.store import Store
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -99,3 +99,19 @@ def test_of_runs_that_start_together_exactly_one_gets_the_output(store: Store):
     for thread in threads:
         thread.join()
     assert (got, len(refused)) == ([1], 7)
+
+
+def test_who_only_asks_is_told_the_writer_and_takes_nothing(store: Store):
+    assert writer(store, NOON) is None
+    with Lease.acquire(store, "first", at()):
+        before = store.keys("_lease")
+        holder = writer(store, NOON)
+        assert holder is not None
+        assert holder.run_id == "first"
+        assert store.keys("_lease") == before
+        pretend(store, host="elsewhere")
+        assert writer(store, at(DEAD_AFTER_S + 1)()) is None
+        pretend(store, since="yesterday", colour="blue")
+        with pytest.raises(StorageError, match="damaged"):
+            writer(store, NOON)
+    assert writer(store, NOON) is None

@@ -58,6 +58,18 @@ def test_what_a_crash_left_half_written_is_no_key(tmp_path: Path):
     store.put_new("pages/a.parquet", b"whole")
     (tmp_path / "pages" / "b.parquet#1").write_bytes(b"ha")
     assert store.keys("pages") == ["pages/a.parquet"]
+    assert store.names("pages") == ["pages/a.parquet", "pages/b.parquet#1"]
+    assert store.names("nothing") == []
+
+
+def test_a_folder_that_is_only_read_is_never_made(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"")
+    for name in ("nowhere", "file"):
+        with pytest.raises(UsageError, match="no such folder"):
+            Store.existing(str(tmp_path / name))
+    assert os.listdir(tmp_path) == ["file"]
+    Store.open(str(tmp_path / "there")).put_new("a", b"data")
+    assert Store.existing(str(tmp_path / "there")).get("a") == b"data"
 
 
 @pytest.mark.parametrize("name", ["with blank", "100% #1?", "ü漢", "a=b&c", "[x]*", "back\\slash"])
