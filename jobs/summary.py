@@ -43,7 +43,7 @@ def _lines(report: RunReport) -> Iterator[str]:
     if report.num_ignored:
         yield f"left out   {report.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"
     start = f", of which {report.startup_s:.1f} s to start; then {report.pages_per_s:.2f} pages/s"
-    yield f"time       {report.seconds:.1f} s{start if totals.pages else ''}"
+    yield f"time       {report.seconds:.1f} s{start if totals.pages > totals.pages_copied else ''}"
     if totals.batches:
         mean = totals.batched_pages / totals.batches
         yield f"batches    {totals.batches}, {mean:.1f} pages each, {totals.padding_ratio:.1%} padding"

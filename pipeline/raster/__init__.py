@@ -6,6 +6,7 @@ of a cluster. Foreign exceptions are translated to `PageFault` at this boundary.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -28,7 +29,7 @@ from pipeline.document import (
     media_type_of,
     path_of_uri,
 )
-from pipeline.errors import ErrorCode, PageFault
+from pipeline.errors import ErrorCode, MachineError, PageFault, transient
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.raster.fake import MAGIC as FAKE_MAGIC
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
@@ -68,7 +69,7 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
         with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))
     except PageFault as fault:
-        return Probe(document, Failure.of(Stage.DISCOVER, fault))
+        return Probe(document, _failure(Stage.DISCOVER, fault))
 
 
 def identify(uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS) -> Document:
@@ -109,7 +110,7 @@ def render_pages(
                 yield _render_one(reader, pages.pop(0), rule)
     except PageFault as fault:
         for page in pages:
-            yield Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
+            yield Unrendered(page, _failure(Stage.RASTERIZE, fault))
 
 
 def size_pages(
@@ -126,7 +127,7 @@ def size_pages(
             try:
                 yield reader.size(page, rule)
             except PageFault as fault:
-                yield Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
+                yield Unrendered(page, _failure(Stage.RASTERIZE, fault))
 
 
 def _render_one(reader: Reader, page: Page, rule: RasterRule) -> Raster | Unrendered:
@@ -134,11 +135,25 @@ def _render_one(reader: Reader, page: Page, rule: RasterRule) -> Raster | Unrend
     try:
         sized, pixels = reader.render(page, rule)
     except PageFault as fault:
-        return Unrendered(page, Failure.of(Stage.RASTERIZE, fault))
+        return Unrendered(page, _failure(Stage.RASTERIZE, fault))
     except MemoryError as error:
         message = one_line(f"making the raster ran out of memory: {error}")
         return Unrendered(page, Failure(Stage.RASTERIZE, ErrorCode.OUT_OF_MEMORY, message))
     return Raster(replace(sized, raster_s=time.perf_counter() - started), pixels)
+
+
+def _failure(stage: Stage, fault: PageFault) -> Failure:
+    """Why there is no document or no raster.
+
+    Raises:
+        MachineError: no fault of the page lies behind it, but a full disk, too many open files, a missing library.
+    """
+    behind = fault.__cause__
+    ending = transient(behind) if behind is not None else None
+    # A decoder at its memory limit may say ENOMEM, too, and that is the page's affair.
+    if isinstance(ending, MachineError) and getattr(behind, "errno", None) != errno.ENOMEM:
+        raise ending from fault
+    return Failure.of(stage, fault)
 
 
 def _page(document: Document, index: int) -> Page:
@@ -157,18 +172,23 @@ class _Opened:
         path = path_of_uri(document.uri)
         if local_etag(_stat(path)) != document.etag:
             raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
-        self._reader: Reader
+        try:
+            self._reader = self._open(path)
+        except ImportError as error:
+            raise PageFault(ErrorCode.UNREADABLE, f"the decoder cannot be loaded: {error}") from error
+        return self._reader
+
+    def _open(self, path: str) -> Reader:
+        document = self._document
         if document.media_type == FAKE_TYPE:
-            self._reader = FakeReader(path)
-        elif document.media_type in MUPDF_TYPES:
+            return FakeReader(path)
+        if document.media_type in MUPDF_TYPES:
             from pipeline.raster.mupdf import MupdfReader
 
-            self._reader = MupdfReader(path, document.media_type or "", document.page_count)
-        else:
-            from pipeline.raster.picture import PictureReader
+            return MupdfReader(path, document.media_type or "", document.page_count)
+        from pipeline.raster.picture import PictureReader
 
-            self._reader = PictureReader(path, document.media_type or "", self._limits.max_image_pixels)
-        return self._reader
+        return PictureReader(path, document.media_type or "", self._limits.max_image_pixels)
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.document import Document, Source
-from pipeline.errors import ErrorCode
+from pipeline.errors import ErrorCode, MachineError
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.raster import probe, render_pages
 from pipeline.raster.guard import limit_memory
@@ -67,6 +67,8 @@ def _ask(question: tuple[Any, ...], limits: RasterLimits, stage: Stage) -> bytes
         return done.stdout
     if done.returncode == -signal.SIGALRM:
         return _timed_out(stage, limits)
+    if done.returncode == os.EX_TEMPFAIL:
+        raise MachineError(done.stderr.decode(errors="replace").strip())
     how = f"exit code {done.returncode}"
     if done.returncode < 0:
         how = signal.strsignal(-done.returncode) or f"signal {-done.returncode}"
@@ -98,7 +100,11 @@ def _main(read: Callable[[], bytes], write: Callable[[bytes], Any]) -> None:
     # The default action of SIGALRM ends the process even inside a decoder that never returns to Python.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limits.page_timeout_s)
-    write(_answer(question))
+    try:
+        write(_answer(question))
+    except MachineError as error:
+        sys.stderr.write(str(error))
+        sys.exit(os.EX_TEMPFAIL)
 
 
 if __name__ == "__main__":

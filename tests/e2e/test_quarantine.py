@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.document import Document, Source, uri_of_path
+from pipeline.errors import MachineError
 from pipeline.page import Raster, RasterLimits, RasterRule
 from pipeline.raster import probe
 from pipeline.raster.fake import MAGIC
@@ -110,3 +111,14 @@ def test_pages_made_together_within_the_limits_come_in_one_block(fake) -> None:
     (block,) = render_blocks([Piece(fake("ok", "ok"), 0, 2)], RULE, RasterLimits(fake_decoder=True), alone=False)
     assert len(block.pixels) == 2
     assert not any(isinstance(item, Unrendered | Raster) for item in block.told)
+
+
+def test_what_the_machine_lacks_ends_the_run_also_from_a_process_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decoder whose library is missing is no fault of the page that met it first."""
+    (tmp_path / "pymupdf.py").write_text("raise ImportError('libmupdf.so: cannot open shared object file')")
+    document = probe(Source(uri_of_path(str(documents.pdf(tmp_path / "a.pdf", 1))))).document
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MachineError, match=r"lacks a library: install it there .*libmupdf\.so"):
+        list(render_blocks([Piece(document, 0, 1)], RULE, LIMITS, alone=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from random import Random
@@ -11,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pipeline.document import Source, uri_of_path
-from pipeline.errors import ErrorCode, PageFault
+from pipeline.errors import ErrorCode, MachineError, PageFault
 from pipeline.page import Raster
 from pipeline.raster import mupdf, probe, render_pages, size_pages
 from pipeline.raster import picture as picture_module
@@ -356,3 +357,39 @@ def test_a_page_tree_with_a_cycle_is_walked_once(tmp_path: Path):
     ]
     document = probe(Source(uri_of_path(str(raw_pdf(tmp_path / "a.pdf", *bodies))))).document
     assert document.page_count == 2
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        OSError(errno.ENOSPC, "No space left"),
+        ImportError("no such library"),
+    ],
+    ids=lambda error: type(error).__name__ + str(error.errno if isinstance(error, OSError) else ""),
+)
+@pytest.mark.parametrize("where", ["_open", "_draw"])
+def test_what_the_machine_is_short_of_is_no_fault_of_a_document_or_page(
+    trouble: Exception, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(*arguments: object) -> object:
+        raise trouble
+
+    source = Source(uri_of_path(str(pdf(tmp_path / "a.pdf", (30, 20, BLACK)))))
+    document = probe(source).document
+    monkeypatch.setattr(mupdf, where, fails)
+    work = {"_open": lambda: probe(source), "_draw": lambda: list(render_pages(document, 0, 1, AS_IS))}
+    with pytest.raises(MachineError):
+        work[where]()
+
+
+def test_a_page_that_finds_no_memory_for_a_map_fails_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A decoder at its memory limit may say so by the number that a full machine says, too."""
+
+    def fails(*arguments: object) -> object:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    document = probe(Source(uri_of_path(str(pdf(tmp_path / "a.pdf", (30, 20, BLACK)))))).document
+    monkeypatch.setattr(mupdf, "_draw", fails)
+    (made,) = render_pages(document, 0, 1, AS_IS)
+    assert isinstance(made, Unrendered)
