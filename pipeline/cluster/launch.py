@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import os
+import secrets
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,8 @@ GRACE_S = 60.0
 
 _LOOPBACK: dict[str, Any] = {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
 """A Ray that is started here listens on the loopback interface only (Ray itself replaces 127.0.0.1)."""
+
+_TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 
 _CONNECT_S = 10.0
 """Longest wait for the head node of a cluster to answer when it is joined."""
@@ -61,16 +66,30 @@ def _start_here(options: ClusterOptions, needs: Needs, scratch: Scratch) -> Widt
     # Engines and rasterizers may both use every core: the system shares them, and back-pressure
     # stops the rasterizers as soon as they are ahead.
     num_cpus = num_rasterizers + max(1, math.ceil(num_actors * needs.num_cpus))
-    ray.init(
-        num_cpus=num_cpus,
-        object_store_memory=max(options.raster_bytes * 5 // 2, 256 << 20),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _temp_dir=str(scratch.folder),
-        **_LOOPBACK,
-    )
+    with _own_token():
+        ray.init(
+            num_cpus=num_cpus,
+            object_store_memory=max(options.raster_bytes * 5 // 2, 256 << 20),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _temp_dir=str(scratch.folder),
+            **_LOOPBACK,
+        )
     return Width(num_actors, num_rasterizers)
+
+
+@contextmanager
+def _own_token() -> Iterator[None]:
+    """Have a Ray that starts meanwhile ask for a token that this run alone knows; Ray would keep one in HOME."""
+    if _TOKEN in os.environ or f"{_TOKEN}_PATH" in os.environ:
+        yield
+        return
+    os.environ[_TOKEN] = secrets.token_hex(32)
+    try:
+        yield
+    finally:
+        del os.environ[_TOKEN]
 
 
 def _join(options: ClusterOptions, needs: Needs) -> Width:

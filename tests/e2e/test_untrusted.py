@@ -222,10 +222,6 @@ def _listing(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-RAYS_OWN = {"home/.ray", "home/.ray/auth_token"}
-"""Where Ray keeps the token by which the processes of a user know each other; made once, by whatever uses Ray first."""
-
-
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """Ray puts sockets below it, whose names may not be long."""
@@ -253,5 +249,5 @@ def test_a_run_writes_to_its_output_and_nowhere_else(runner: str, engine: str, s
     assert done.returncode == 0, done.stderr
     assert duckdb.sql(f"SELECT count(*) FROM '{root}/out/pages/*/*.parquet'").fetchall() == [(3,)]
     after = {name: value for name, value in _listing(root).items() if name.split("/")[0] != "out"}
-    assert {name: value for name, value in after.items() if name not in RAYS_OWN} == before
+    assert after == before
     assert set(Path("/dev/shm").glob("*")) <= shared
