@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from pipeline.result import Unrendered
 from pipeline.task import Piece
 from tests import documents
 
+ROOT = Path(__file__).parents[2]
 RULE = RasterRule(72, 1_000_000)
 LIMITS = RasterLimits(page_timeout_s=4, memory_bytes=600 << 20, fake_decoder=True)
 
@@ -122,3 +125,10 @@ def test_what_the_machine_lacks_ends_the_run_also_from_a_process_of_its_own(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(MachineError, match=r"lacks a library: install it there .*libmupdf\.so"):
         list(render_blocks([Piece(document, 0, 1)], RULE, LIMITS, alone=True))
+
+
+def test_a_rasterizing_process_loads_no_model() -> None:
+    """PyMuPDF would bring ONNX Runtime and a layout model along: 140 MB a process."""
+    code = "import sys, pipeline.raster.mupdf, pipeline.raster.picture; print('onnxruntime' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -97,3 +97,13 @@ def test_every_link_into_the_repository_leads_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
     assert targets
     assert not [target for target in targets if not (ROOT / target).exists()]
+
+
+def test_every_test_that_proves_a_guarantee_is_there() -> None:
+    section = README.partition("## Guarantees")[2].partition("\n## ")[0]
+    named = re.findall(r"\]\((tests/[^)]+)\)(?:: ((?:`test_\w+`(?:, )?)+))?", section)
+    assert len(named) > 12
+    for path, names in named:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        for name in re.findall(r"`(test_\w+)`", names):
+            assert f"def {name}(" in source, f"{path} has no {name}"
