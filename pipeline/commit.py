@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -121,8 +121,9 @@ class Committer:
         for number, copy in enumerate(waiting, start=1):
             some.append(copy)
             if sum(map(_num_pages, some)) >= _COPIED_AT_ONCE or number == len(waiting):
-                self._rows["pages"] = self._copied(some)
-                self._put_pages(None)
+                for rows in _bounded(self._copied(some), self.limits):
+                    self._rows["pages"] = rows
+                    self._put_pages(None)
                 some = []
 
     def _copied(self, copies: Sequence[Copy]) -> list[Row]:
@@ -167,9 +168,25 @@ class Committer:
 def _size(result: PageResult) -> int:
     """About how many bytes a row holds before compression."""
     recognition = result.recognition
-    if recognition is None:
-        return 400
-    return 400 + 2 * len(recognition.text) + 40 * len(recognition.lines)
+    return _row_bytes(recognition.text, recognition.lines) if recognition else _row_bytes(None, None)
+
+
+def _row_bytes(text: str | None, lines: Sequence[object] | None) -> int:
+    return 400 + 2 * len(text or "") + 40 * len(lines or ())
+
+
+def _bounded(rows: list[Row], limits: CommitLimits) -> Iterator[list[Row]]:
+    """The rows in lists, each ended as soon as it reaches a limit."""
+    some: list[Row] = []
+    num_bytes = 0
+    for row in rows:
+        some.append(row)
+        num_bytes += _row_bytes(row["text"], row["lines"])
+        if num_bytes >= limits.max_bytes or len(some) >= limits.max_pages:
+            yield some
+            some, num_bytes = [], 0
+    if some:
+        yield some
 
 
 def _num_pages(copy: Copy) -> int:

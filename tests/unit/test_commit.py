@@ -245,6 +245,25 @@ def test_many_copies_are_made_some_at_a_time_and_all_of_them(tmp_path: Path):
     assert texts == sorted(text for _, text in parts[0])
 
 
+@pytest.mark.parametrize(
+    ("limits", "sizes"),
+    [({"max_bytes": 2 * (400 + 2 * 1000)}, [2, 2, 1]), ({"max_pages": 3}, [3, 2]), ({}, [5])],
+    ids=["bytes", "pages", "none"],
+)
+def test_parts_of_copies_are_bounded_like_others(limits: dict[str, int], sizes: list[int], tmp_path: Path):
+    first, watched, _ = _committer(tmp_path)
+    first.take(_pages(*range(5), text="x" * 1000))
+    first.flush()
+    ledger = Ledger.read(watched.store, KEYS.config_fingerprint)
+    later = replace(KEYS, run_id="later")
+    bounds = replace(LARGE, **limits)
+    committer = Committer(watched, later, bounds, Clock(), lambda: NOON, ledger=ledger)  # type: ignore[arg-type]
+    committer.take(Ready(copies=[_copy("file:///b.pdf", *range(5))]))
+    committer.flush()
+    parts = [len(list(part)) for part in read_columns(watched.store, "pages", ("page_index",))]
+    assert parts == [5, *sizes]
+
+
 def test_a_row_to_copy_that_somebody_has_removed_ends_the_run_and_not_in_silence(tmp_path: Path):
     committer, watched, _ = _committer(tmp_path)
     committer.take(_pages(0))
