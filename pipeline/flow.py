@@ -361,9 +361,7 @@ class Flow:
         self._ready.results.append(result)
         self.totals += of_result(result)
         opened = self._open[result.document.uri]
-        if result.page is not None:
-            code = result.failure.code if result.failure else None
-            opened.settle(result.page.page_index, result.status, code)
+        opened.settle(result)
         if opened.num_left == 0:
             del self._open[result.document.uri]
             self.totals += Totals(documents=1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pipeline.document import Document, Source
 from pipeline.ledger import Ledger, count, count_codes, missing, union, verdict
-from pipeline.result import Status
+from pipeline.result import PageResult, Status
 from pipeline.stats import Totals
 from pipeline.task import Copy, FinishedDocument
 
@@ -25,10 +25,11 @@ class OpenDocument:
         """Pages without a result."""
         return (self.document.page_count or 0) - union(self.bits).bit_count()
 
-    def settle(self, page_index: int, status: str, code: str | None) -> None:
+    def settle(self, result: PageResult) -> None:
         """Note the result of one page."""
-        said = verdict(status, code)
-        self.bits[said] = self.bits.get(said, 0) | 1 << page_index
+        said = verdict(result.status, result.failure.code if result.failure else None)
+        bit = 1 << result.page.page_index if result.page else 0
+        self.bits[said] = self.bits.get(said, 0) | bit
 
     @property
     def finished(self) -> FinishedDocument:

@@ -613,3 +613,15 @@ def test_sources_that_are_done_are_passed_over_between_others_too():
         "file:///c",
     ]
     assert flow.totals.documents_already_done == 1
+
+
+def test_what_is_told_of_an_unopened_document_is_not_told_again_when_it_is_hashed_again():
+    """With --rehash a source has no etag, so that it is looked at although all is known of it."""
+    refused = SimulatedDocument("file:///a", refusal=ErrorCode.ENCRYPTED, refused_before=Status.FAILED, told=True)
+    flow = Flow(iter([Source(refused.uri)]), Scenario((refused,), FEW).ledger(), FEW)
+    probing = flow.next_task()
+    assert isinstance(probing, ProbeTask)
+    flow.on(ProbeEnded(probing, refused.probe))
+    flow.on(TaskEnded(probing))
+    ready = flow.take_ready()
+    assert (ready.results, ready.documents, flow.totals.pages_failed_before) == ([], [], 1)
