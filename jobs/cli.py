@@ -204,7 +204,7 @@ def _verify(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the faults as JSON on stdout.")] = False,
 ) -> None:
-    """Audit an output: every page of every input once, counts right, files whole. Writes nothing; 1 if not so."""
+    """Audit an output: every page of every input once, counts right, files whole. Ends with 1 and a list if not."""
     from jobs.verify import verify
 
     verdict = verify(out, inputs or (), hash_inputs=not no_hash)

@@ -184,7 +184,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"documents  {sum(plan.documents_by_type.values())}, {_size(plan.size_bytes)}"
     for kind, count in plan.documents_by_type.most_common():
         yield f"           {count:>7} {kind}, {plan.pages_by_type[kind]} pages"
-    copied = f", and {plan.pages_copied} copies of pages whose bytes are there under another name"
+    copied = f", and {plan.pages_copied} to be copied, since the same bytes are there under another name"
     yield f"pages      {plan.pages}{copied if plan.pages_copied else ''}"
     if plan.num_ignored:
         yield f"left out   {plan.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"

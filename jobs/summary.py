@@ -35,7 +35,7 @@ def _lines(report: RunReport) -> Iterator[str]:
     if report.num_committed < totals.pages:
         yield f"committed  {report.num_committed} of these rows; the same command reads the others again"
     if totals.pages_copied:
-        yield f"           {totals.pages_copied} of them are copies: the same bytes were read under another name"
+        yield f"           {totals.pages_copied} copied, since the same bytes were read under another name"
     if totals.failures_by_code:
         yield f"reasons    {_counts(totals.failures_by_code).strip(' :')}"
     if totals.pages_failed_before:

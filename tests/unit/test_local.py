@@ -296,7 +296,7 @@ def test_a_plan_tells_what_a_run_does(engine_options: tuple[str, ...], folder: P
 def test_a_plan_writes_nothing_and_can_be_read_by_a_person(folder: Path, tmp_path: Path):
     text = make_plan(_job(folder, tmp_path / "out")).as_text()
     assert not (tmp_path / "out").exists()
-    assert "pages      12, and 5 copies" in text
+    assert "pages      12, and 5 to be copied" in text
     assert "application/pdf" in text
     assert "locked.pdf: encrypted" in text
 
