@@ -8,9 +8,9 @@ import platform
 import secrets
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,6 +19,7 @@ from jobs.progress import Progress
 from pipeline import __version__
 from pipeline.commit import CommitLimits, Committer
 from pipeline.config import JobConfig
+from pipeline.document import absolute_path
 from pipeline.errors import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -29,11 +30,16 @@ from pipeline.errors import (
 from pipeline.flow import Flow, FlowLimits
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
+from pipeline.parquet import part_keys
+from pipeline.part import PartName
 from pipeline.runner import Runner, drive
 from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
-from pipeline.table import RunKeys
+from pipeline.table import SCHEMAS, RunKeys
+
+_STAMP = "%Y%m%dT%H%M%S.%f"
+"""What a run id begins with, so that ids sort by age."""
 
 _REPORTED_PACKAGES = (
     "ray",
@@ -104,9 +110,9 @@ def run(config: JobConfig) -> RunReport:
     discovery = Discovery(config.inputs, config.exclude, config.out, with_etags=not config.rehash)
     discovery.check()
     store = Store.open(config.out)
-    started_at = datetime.now(UTC)
+    started_at = _after_all(store, _now())
     fingerprint = config.fingerprint(prepared.spec.fingerprint_parts())
-    run_id = f"{started_at:%Y%m%dT%H%M%S.%f}Z-{secrets.token_hex(3)}"  # sorts by age
+    run_id = f"{started_at:{_STAMP}}Z-{secrets.token_hex(3)}"
     keys = RunKeys(run_id, fingerprint, started_at, prepared.spec.identity)
     started = time.monotonic()
     with Lease.acquire(store, run_id, _now) as lease, Progress(config.progress) as progress:
@@ -195,11 +201,24 @@ class _Run:
                 self.progress.say(f"the row of the run could not be written: {error}")
 
 
+def _after_all(store: Store, now: datetime) -> datetime:
+    """Now, or a moment after the newest run of an output: of two rows of a page that of the later run id counts.
+
+    A clock that was set back, or that of another machine, would let old rows count.
+    """
+    for table in SCHEMAS:
+        for name in filter(None, map(PartName.of_key, part_keys(store, table)[-1:])):
+            with suppress(ValueError):
+                then = datetime.strptime(f"{name.run_id[:22]}Z", f"{_STAMP}%z")
+                now = max(now, then + timedelta(microseconds=1))
+    return now
+
+
 def absolute(given: str) -> str:
     """An input or output as it can be named from any folder, so that `pagemill retry` finds it again."""
     if given.startswith("@"):
         return "@" + absolute(given[1:])
-    return given if "://" in given else os.path.abspath(os.path.expanduser(given))
+    return given if "://" in given else absolute_path(os.path.expanduser(given))
 
 
 def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
@@ -213,7 +232,10 @@ def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
     limits = raster_limits(config)
     options = ClusterOptions(config.ray_address, config.actors, config.rasterizers, _raster_bytes(config), limits)
     cluster = ClusterRunner(prepared.engine, prepared.options, spec.needs, spec.raster, options)
-    cluster.start()
+    try:
+        cluster.start()
+    except SystemExit as error:  # Ray's own handler of SIGTERM, until ours is back
+        raise KeyboardInterrupt from error
     return cluster
 
 

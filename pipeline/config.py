@@ -52,7 +52,7 @@ class JobConfig:
     )
     rehash: bool = _option(
         False,
-        "Hash every file again, also where size, time and inode are those of a document that is done.",
+        "Hash every file again, also where size, times and inode are those of a document that is done.",
         group="Input",
     )
     engine: str = _option(

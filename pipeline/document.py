@@ -107,8 +107,17 @@ def media_type_of(head: bytes) -> str | None:
 
 
 def local_etag(status: os.stat_result) -> str:
-    """Changes whenever a local file is replaced or written: inode, time of change, size."""
-    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+    """Changes whenever a local file is replaced or written: inode, size, time of change of content and of inode.
+
+    The last changes with a link or a right, too, but nobody can set it back: a file put in the place of another
+    with the same time and size may well get the same inode.
+    """
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ctime_ns:x}"
+
+
+def same_content(one: str | None, other: str | None) -> bool:
+    """Whether two local etags are of one content, as far as can be seen: all but the time of the inode's change."""
+    return one is not None and other is not None and one.rsplit("-", 1)[0] == other.rsplit("-", 1)[0]
 
 
 def claims_to_be_a_document(uri: str) -> bool:
@@ -117,6 +126,11 @@ def claims_to_be_a_document(uri: str) -> bool:
 
 
 _KEEP = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/!$&'()*+,;=:@")
+
+
+def absolute_path(path: str) -> str:
+    """As `os.path.abspath`, which lets two slashes stand at the front: a file would have two names."""
+    return "/" + os.path.abspath(path).lstrip("/")
 
 
 def uri_of_path(path: str) -> str:
@@ -133,8 +147,12 @@ def uri_of_path(path: str) -> str:
 
 
 def path_of_uri(uri: str) -> str:
-    """The local path of a `file://` URI: the inverse of `uri_of_path`, byte for byte."""
-    return os.fsdecode(unquote_to_bytes(uri.removeprefix("file://")))
+    """The local path of a `file://` URI: the inverse of `uri_of_path`, byte for byte.
+
+    The host may be named as `localhost` (RFC 8089).
+    """
+    path = uri.removeprefix("file://")
+    return os.fsdecode(unquote_to_bytes(path.removeprefix("localhost") if path.startswith("localhost/") else path))
 
 
 def _escape(byte: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pipeline.document import Document, Source
+from pipeline.errors import RETRYABLE_CODES
 from pipeline.ledger import Ledger, count, count_codes, missing, union, verdict
 from pipeline.result import PageResult, Status
 from pipeline.stats import Totals
@@ -109,7 +110,8 @@ class Intake:
 
     def close(self, closed: OpenDocument) -> list[Document]:
         """Note that nothing is left of a document; the documents of the same bytes that have waited for it."""
-        self.ledger.finish(closed.document, closed.bits)
+        lasting = {said: bits for said, bits in closed.bits.items() if said.partition(":")[2] not in RETRYABLE_CODES}
+        self.ledger.finish(closed.document, lasting)  # that a file is gone says nothing of its other names
         waited = self._under_way.pop(closed.document.document_id or "")
         self.num_waiting -= len(waited)
         return waited

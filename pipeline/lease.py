@@ -7,6 +7,7 @@ nor beating claims the next one; a holder that was thought dead sees the newer e
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pipeline.errors import OutputInUseError, StorageError
-from pipeline.source import LEASE_FOLDER
+from pipeline.source import LEASE_FOLDER, LEASE_NAME
 from pipeline.store import Store
 
 BEAT_S = 10.0
@@ -109,13 +110,15 @@ class Lease:
 
         Raises:
             OutputInUseError: somebody has; this run must not commit any more.
-            StorageError: the output cannot be read.
+            StorageError: the output cannot be read, or is not there any more.
         """
-        newest = _epochs(self.store)[-1:]
-        if newest and newest[0] > self.epoch:
+        epochs = _epochs(self.store)
+        if epochs and epochs[-1] > self.epoch:
             raise OutputInUseError(
                 f"another run has taken over {self.store.location}: this one was silent for too long"
             )
+        if self.epoch not in epochs:
+            raise StorageError(f"{self.store.location} was removed or moved away while this run wrote to it")
 
     def _beat_on(self) -> None:
         while not self._stop.wait(BEAT_S):
@@ -132,10 +135,7 @@ def writer(store: Store, now: datetime) -> Holder | None:
         StorageError: the output cannot be read, or what is written of its holder is damaged.
     """
     epochs = _epochs(store)
-    try:
-        found = _living(store, epochs[-1], now) if epochs else None
-    except (ValueError, TypeError) as error:
-        raise StorageError(f"{LEASE_FOLDER} of {store.location} is damaged: {error}") from error
+    found = _living(store, epochs[-1], now) if epochs else None
     return found[0] if found else None
 
 
@@ -144,11 +144,14 @@ def _living(store: Store, epoch: int, now: datetime) -> tuple[Holder, timedelta]
     keys = set(store.keys(LEASE_FOLDER))
     if _key(epoch, "released") in keys:
         return None
-    holder = Holder(**json.loads(store.get(_key(epoch, "json"))))
-    alive = datetime.fromisoformat(holder.since)
+    try:
+        holder = Holder(**json.loads(store.get(_key(epoch, "json"))))
+        silent = now - datetime.fromisoformat(holder.since)
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"{LEASE_FOLDER} of {store.location} is damaged: {error}") from error
     if _key(epoch, "alive") in keys:
-        alive = datetime.fromisoformat(store.get(_key(epoch, "alive")).decode())
-    silent = now - alive
+        with contextlib.suppress(ValueError, TypeError):  # a power cut may leave an empty file: beats are not synced
+            silent = now - datetime.fromisoformat(store.get(_key(epoch, "alive")).decode())
     if holder.is_gone() or silent > timedelta(seconds=DEAD_AFTER_S):
         return None
     return holder, silent
@@ -167,7 +170,9 @@ def _must_be_free(store: Store, epoch: int, now: datetime) -> None:
 
 def _epochs(store: Store) -> list[int]:
     names = [key.rpartition("/")[2] for key in store.keys(LEASE_FOLDER)]
-    return sorted(int(name.partition(".")[0]) for name in names if name.endswith(".json"))
+    return sorted(
+        int(name.partition(".")[0]) for name in names if name.endswith(".json") and LEASE_NAME.fullmatch(name)
+    )
 
 
 def _forget(store: Store, epoch: int) -> None:

@@ -58,7 +58,7 @@ class Ledger:
     _pages: dict[bytes, Bits] = field(default_factory=dict)
     _contents: dict[bytes, _Content] = field(default_factory=dict)
     _unopened: dict[bytes, tuple[str, str | None]] = field(default_factory=dict)
-    _told: dict[bytes, Done] = field(default_factory=dict)
+    _told: dict[bytes, tuple[bytes, Done]] = field(default_factory=dict)
     _shared: dict[object, object] = field(default_factory=dict)
 
     @classmethod
@@ -147,19 +147,21 @@ class Ledger:
             counts = count(self.pages(document))
             if sum(counts.values()) == document.page_count:
                 done = Done(document.page_count, counts.get(Status.FAILED, 0))
-        key = _digest(document.uri, document.etag or "")
+        key = _digest(document.uri)  # the newest alone: of a file that is again what it once was there is to be a row
         if done is None:
             self._told.pop(key, None)
         else:
-            self._told[key] = self._share(done)
+            self._told[key] = _digest(document.etag or ""), self._share(done)
 
     def done(self, source: Source) -> Done | None:
         """What is known of a source that is done and, as its etag says, has not changed since."""
-        return self._told.get(_digest(source.uri, source.etag)) if source.etag else None
+        told = self._told.get(_digest(source.uri))
+        return told[1] if told and source.etag and told[0] == _digest(source.etag) else None
 
     def is_told(self, document: Document) -> bool:
         """Whether the documents table says of this document, as it is now, that it is done."""
-        return _digest(document.uri, document.etag or "") in self._told
+        told = self._told.get(_digest(document.uri))
+        return told is not None and told[0] == _digest(document.etag or "")
 
     def unopened(self, document: Document) -> tuple[str, str | None] | None:
         """Status and code of the row that says that this document could not be opened, if there is one."""

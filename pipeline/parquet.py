@@ -41,6 +41,7 @@ def encode(table: str, rows: Sequence[Row], num_bytes: int | None = None) -> byt
         row_group_size=max(1, ROW_GROUP_BYTES // per_row),
         use_dictionary=True,
         write_page_index=True,
+        write_page_checksum=True,
     )
     return bytes(sink.getvalue())
 
@@ -103,7 +104,7 @@ def decode(key: str, data: bytes) -> Any:
         StorageError: they are damaged.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True)
         return file.read_row_groups(list(range(file.num_row_groups)), use_threads=False)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:  # ValueError: names that are not UTF-8
         raise StorageError(f"{key} is damaged, or no part of this table: {one_line(str(error))}") from error
@@ -113,7 +114,7 @@ def decode(key: str, data: bytes) -> Any:
 def _opened(store: Store, key: str) -> Iterator[Any]:
     """A part as a file of which ranges are fetched as they are asked for."""
     try:
-        yield pq.ParquetFile(store.open_object(key), pre_buffer=False)
+        yield pq.ParquetFile(store.open_object(key), pre_buffer=False, page_checksum_verification=True)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:  # ValueError: names that are not UTF-8
         raise StorageError(f"{key} is damaged, or no part of this table: {one_line(str(error))}") from error
 

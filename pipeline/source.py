@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pathspec
 
-from pipeline.document import Source, local_etag, path_of_uri, uri_of_path
+from pipeline.document import Source, absolute_path, local_etag, path_of_uri, uri_of_path
 from pipeline.errors import ErrorCode, InputError
 
 IGNORE_FILE = ".pagemillignore"
@@ -18,6 +19,9 @@ IGNORE_FILE = ".pagemillignore"
 
 LEASE_FOLDER = "_lease"
 """What every output folder of Pagemill holds: by it, outputs of other runs are known and left out."""
+
+LEASE_NAME = re.compile(r"\d{8,}\.(json|alive|released)")
+"""What lies in it; a folder called like it that holds no such file is anybody's."""
 
 _JUNK = ("thumbs.db", "desktop.ini", "ehthumbs.db")
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".download")
@@ -53,7 +57,7 @@ class Discovery:
         for given in self.inputs:
             if not given.strip():
                 raise InputError("an input is empty")
-            if self.out and os.path.abspath(_local(given)) == self.out:
+            if self.out and absolute_path(_local(given)) == self.out:
                 raise InputError(f"{given} is the output folder and an input at once; name another output")
             if given.startswith("@"):
                 self._listed(given[1:])
@@ -70,18 +74,18 @@ class Discovery:
                 yield from self._of_path(path)
             if not given.startswith("@") and not os.path.lexists(_local(given)):
                 for match in _matches(_local(given)):
-                    yield from self._of_path(os.path.abspath(match))
+                    yield from self._of_path(absolute_path(match))
 
     def _paths_named(self, given: str) -> list[str]:
         """What an input names without a pattern, as absolute paths."""
         if given.startswith("@"):
             return self._listed(given[1:])
-        return [os.path.abspath(_local(given))] if os.path.lexists(_local(given)) else []
+        return [absolute_path(_local(given))] if os.path.lexists(_local(given)) else []
 
     def _listed(self, path: str) -> list[str]:
         """The absolute paths in a list file, which is read once only: it may be a pipe."""
         if path not in self._lists:
-            self._lists[path] = [os.path.abspath(_local(line)) for line in _lines(path)]
+            self._lists[path] = [absolute_path(_local(line)) for line in _lines(path)]
         return self._lists[path]
 
     def _of_path(self, path: str) -> Iterator[Source]:
@@ -146,7 +150,7 @@ class Discovery:
         if name.startswith((".", "~$")) or name in _JUNK or (not is_folder and name.endswith(_UNFINISHED)):
             return True
         if is_folder:
-            is_output = entry.path == self.out or os.path.isdir(os.path.join(entry.path, LEASE_FOLDER))
+            is_output = entry.path == self.out or _is_output(entry.path)
             return is_output or rules.match(entry.path + "/")
         linked_folder = entry.is_symlink() and os.path.isdir(entry.path)
         return linked_folder or rules.match(entry.path)
@@ -191,6 +195,13 @@ class _Entry:
     path: str
     rules: _Rules | None
     etag: str | None = None
+
+
+def _is_output(folder: str) -> bool:
+    try:
+        return any(map(LEASE_NAME.fullmatch, os.listdir(os.path.join(folder, LEASE_FOLDER))))
+    except OSError:
+        return False
 
 
 def _spec(patterns: Sequence[str], where: str) -> pathspec.GitIgnoreSpec:
@@ -278,4 +289,12 @@ def _is_remote(given: str) -> bool:
 
 
 def _local(given: str) -> str:
-    return path_of_uri(given) if given.startswith("file://") else os.path.expanduser(given)
+    """The path that an input or a line of a list names.
+
+    Raises:
+        InputError: it names none.
+    """
+    path = path_of_uri(given) if given.startswith("file://") else os.path.expanduser(given)
+    if not path:
+        raise InputError(f"{given} names no file")
+    return path

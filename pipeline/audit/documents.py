@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pipeline.audit.fault import Fault, FaultCode, page_of
 from pipeline.audit.laws import PageRow
+from pipeline.document import same_content
 from pipeline.errors import ErrorCode
 from pipeline.result import Status
 
@@ -219,7 +220,7 @@ class DocumentBook:
         if not recorded:
             return self.compare(uri, next((document_id for document_id, _ in known if document_id), None))
         for document_id, state in recorded.items():
-            if (state.size_bytes, state.etag) == (size_bytes, etag):
+            if state.size_bytes == size_bytes and (state.etag == etag or same_content(state.etag, etag)):
                 return self.compare(uri, document_id)
         sizes = {state.size_bytes for state in recorded.values()}
         what = "its time of change is another" if size_bytes in sizes else f"its size is another, {size_bytes} bytes"

@@ -28,6 +28,7 @@ from pipeline.document import (
     local_etag,
     media_type_of,
     path_of_uri,
+    same_content,
 )
 from pipeline.errors import ErrorCode, MachineError, PageFault, transient
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
@@ -170,7 +171,7 @@ class _Opened:
     def __enter__(self) -> Reader:
         document = self._document
         path = path_of_uri(document.uri)
-        if local_etag(_stat(path)) != document.etag:
+        if not same_content(local_etag(_stat(path)), document.etag):
             raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
         try:
             self._reader = self._open(path)

@@ -66,10 +66,30 @@ def test_a_command_of_the_readme_runs(line: str, place: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("sql", [s for block in blocks("sql") for s in block.split(";") if s.strip()])
-def test_a_query_of_the_readme_runs(sql: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_queries_of_the_readme_run_one_after_the_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    assert duckdb.sql(sql).columns
+    statements = [s for block in blocks("sql") for s in block.split(";") if s.strip()]
+    assert len(statements) > 3
+    with duckdb.connect() as connection:
+        for sql in statements:
+            assert connection.execute(sql).description
+
+
+def test_the_newest_rows_are_those_of_what_a_file_holds_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    documents.pdf(tmp_path / "a.pdf", 5)
+    for num_pages in (3, 4):
+        pagemill("run", "a.pdf", "out", *QUICK, cwd=tmp_path)
+        documents.pdf(tmp_path / "a.pdf", num_pages, width_pt=300)
+    pagemill("run", "a.pdf", "out", *QUICK, "--overwrite", cwd=tmp_path)
+    with duckdb.connect() as connection:
+        connection.execute(next(s for block in blocks("sql") for s in block.split(";") if "latest" in s))
+        found = connection.sql("SELECT page_index, text FROM latest ORDER BY page_index").fetchall()
+    assert [(index, text.partition(",")[0]) for index, text in found] == [(n, f"page {n + 1} of 4") for n in range(4)]
+    names: dict[str, object] = {}
+    exec(blocks("python")[0], names)
+    (row,) = names["texts"].iter_rows(named=True)  # type: ignore[attr-defined]
+    assert row["text"].split("\n\n") == [text for _, text in found]
 
 
 @pytest.mark.parametrize("code", blocks("python"))

@@ -142,6 +142,20 @@ def test_ctrl_c_commits_what_is_in_flight_and_the_same_command_goes_on(tmp_path:
     assert rows(out, "page_index") == [(index,) for index in range(200)]
 
 
+def test_sigterm_while_ray_starts_is_an_interruption_too(tmp_path: Path, temporary: Path) -> None:
+    """Ray has a handler of its own until the start is over, which would end the process with 15."""
+    documents.pdf(tmp_path / "a.pdf", 1)
+    arguments = command(tmp_path / "a.pdf", tmp_path / "out", *FAKE)
+    running = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    give_up = time.monotonic() + 60
+    while not list(temporary.glob("pagemill-*/session_2*")) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130, said
+    assert "Traceback" not in said
+
+
 def test_sigterm_to_a_run_on_ray_commits_and_leaves_like_ctrl_c(tmp_path: Path) -> None:
     documents.pdf(tmp_path / "long.pdf", 200)
     slow = ("--engine-option", "delay_s=0.2", "--engine-option", "batch_size=2")

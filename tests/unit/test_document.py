@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.document import DOCUMENT_SUFFIXES, claims_to_be_a_document, media_type_of, path_of_uri, uri_of_path
+from pipeline.document import (
+    DOCUMENT_SUFFIXES,
+    claims_to_be_a_document,
+    local_etag,
+    media_type_of,
+    path_of_uri,
+    same_content,
+    uri_of_path,
+)
 
 path_bytes = st.lists(st.integers(1, 255), max_size=40).map(lambda values: b"/" + bytes(values))
 
@@ -117,3 +126,20 @@ def test_the_ending_of_a_name_is_a_claim_in_any_case(suffix: str, upper: bool):
 )
 def test_other_names_claim_nothing(uri: str):
     assert not claims_to_be_a_document(uri)
+
+
+def test_an_etag_changes_with_the_inode_and_the_content_is_another_only_with_the_rest(tmp_path: Path):
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    before = path.stat()
+    path.chmod(0o600)
+    os.link(path, tmp_path / "b")
+    linked = path.stat()
+    path.write_bytes(b"two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    swapped = path.stat()
+    assert len({local_etag(status) for status in (before, linked, swapped)}) == 3
+    assert same_content(local_etag(before), local_etag(linked))
+    os.utime(path)
+    assert not same_content(local_etag(before), local_etag(path.stat()))
+    assert not same_content(None, None)

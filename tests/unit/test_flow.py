@@ -24,6 +24,7 @@ from pipeline.task import (
     BatchCrashed,
     BatchEnded,
     BatchReturned,
+    PageFailed,
     PageRendered,
     PixelsLost,
     ProbeEnded,
@@ -625,3 +626,28 @@ def test_what_is_told_of_an_unopened_document_is_not_told_again_when_it_is_hashe
     flow.on(TaskEnded(probing))
     ready = flow.take_ready()
     assert (ready.results, ready.documents, flow.totals.pages_failed_before) == ([], [], 1)
+
+
+def test_a_file_that_is_gone_or_changed_takes_no_other_name_of_its_bytes_along():
+    a, b = (replace(TWO_PAGES, uri=f"file:///{name}", content="same") for name in "ab")
+    flow = Scenario((a, b), FEW).flow()
+    for document in (a, b):
+        probing = flow.next_task()
+        assert isinstance(probing, ProbeTask)
+        flow.on(ProbeEnded(probing, document.probe))
+        flow.on(TaskEnded(probing))
+    rendering = flow.next_task()
+    assert isinstance(rendering, RenderTask)
+    assert flow.next_task() is None, "the second name waits for the first"
+    gone = Failure(Stage.RASTERIZE, ErrorCode.NOT_FOUND, "no such file")
+    flow.on(PageRendered(rendering, a.sized(0)))
+    flow.on(PageFailed(rendering, a.page(1), gone))
+    flow.on(TaskEnded(rendering))
+    batch = flow.next_batch(1)
+    assert batch is not None
+    outcome = Outcome(batch.pages[0], Recognition("text"), None, 1)
+    flow.on(BatchEnded(batch, BatchOutcome((outcome,), a_report(batch.pages))))
+    again = flow.next_task()
+    assert isinstance(again, RenderTask)
+    assert [(page.uri, page.page_index) for piece in again.pieces for page in piece.pages()] == [("file:///b", 1)]
+    assert [copy.bits for copy in flow.take_ready().copies] == [{"ok": 0b1}]

@@ -115,3 +115,34 @@ def test_who_only_asks_is_told_the_writer_and_takes_nothing(store: Store):
         with pytest.raises(StorageError, match="damaged"):
             writer(store, NOON)
     assert writer(store, NOON) is None
+
+
+def test_an_output_that_was_removed_under_its_holder_is_not_made_again(store: Store):
+    lease = Lease.acquire(store, "first", at())
+    for key in store.keys("_lease"):
+        store.delete(key)
+    with pytest.raises(StorageError, match="was removed or moved away"):
+        lease.check()
+
+
+@pytest.mark.parametrize("beat", [b"", b"2026-01", b"\xff", b"2026-01-01T12:00:00"])
+def test_a_beat_that_a_power_cut_has_torn_counts_as_none(beat: bytes, store: Store):
+    Lease.acquire(store, "far away", at())
+    pretend(store, host="another", pid=1)
+    store.put_over("_lease/00000001.alive", beat)
+    with pytest.raises(OutputInUseError):
+        Lease.acquire(store, "next", at(DEAD_AFTER_S - 1))
+    assert Lease.acquire(store, "next", at(DEAD_AFTER_S + 1)).epoch == 2
+
+
+@pytest.mark.parametrize("claim", [b"", b"[]", b'{"run_id": "a"}'])
+def test_a_claim_that_is_damaged_is_told_in_one_line(claim: bytes, store: Store):
+    store.put_new("_lease/00000001.json", claim)
+    with pytest.raises(StorageError, match=r"^_lease of [^\n]+ is damaged: [^\n]+$"):
+        Lease.acquire(store, "next", at())
+
+
+def test_what_is_no_claim_is_passed_over(store: Store):
+    for name in ("notes.json", "0001.json", "00000007.json.bak"):
+        store.put_new(f"_lease/{name}", b"")
+    assert Lease.acquire(store, "first", at()).epoch == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,32 @@ def test_a_second_run_reads_what_is_new_and_what_has_changed(ran: RunReport, fol
     rows = _rows(tmp_path / "out", columns=("uri", "page_index", "run_id"))
     new = [(os.path.basename(row["uri"]), row["page_index"]) for row in rows if row["run_id"] == again.run_id]
     assert sorted(new) == [("a.pdf", 0), ("new.pdf", 0), ("new.pdf", 1)]
+
+
+def test_what_a_listing_does_not_show_is_found_by_hashing_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On a file system that shows no change of a file, such as some network shares."""
+    for module in ("pipeline.source", "pipeline.raster"):
+        monkeypatch.setattr(f"{module}.local_etag", lambda status: "1-2-3-4")
+    run(_job(folder, tmp_path / "out"))
+    documents.pdf(folder / "a.pdf", 1)
+    assert run(_job(folder, tmp_path / "out")).totals.pages == 0
+    assert run(_job(folder, tmp_path / "out", rehash=True)).totals.pages == 1
+
+
+def test_a_run_counts_as_later_than_one_whose_clock_was_ahead(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    later = datetime.now(UTC) + timedelta(days=3)
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs.run._now", lambda: later)
+        first = run(_job(folder, tmp_path / "out", "fail_pages=1"))
+    again = run(_job(folder, tmp_path / "out", "fail_pages=1", retry_failed="engine_error"))
+    assert again.totals.pages == 4
+    assert again.run_id > first.run_id
+    last = run(_job(folder, tmp_path / "out", "fail_pages=1"))
+    assert (last.totals.pages, last.run_id > again.run_id) == (0, True)
 
 
 def test_another_resolution_is_another_configuration_and_reads_everything_again(

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import pipeline.parquet
 from pipeline.errors import ErrorCode, StorageError
-from pipeline.parquet import encode, first_rows, part_key, read_columns
+from pipeline.parquet import encode, first_rows, part_key, read_columns, read_part
 from pipeline.result import Line, PageResult, Recognition, Status
 from pipeline.store import Store
-from pipeline.table import SCHEMAS, batch_row, clean, document_row, page_row
+from pipeline.table import PAGES, SCHEMAS, batch_row, clean, document_row, page_row
 
 from .samples import KEYS, NOON, a_document, a_failure, a_page, a_report, a_result, a_sized_page
 
@@ -241,3 +241,13 @@ def test_times_are_in_utc():
 def test_a_run_keeps_its_configuration_as_json():
     (row,) = _read(encode("runs", [{**RUN, "config": json.dumps({"dpi": 72.0})}])).to_pylist()
     assert json.loads(row["config"]) == {"dpi": 72.0}
+
+
+def test_one_bit_that_has_turned_in_the_data_is_noticed(tmp_path: Path):
+    store, columns = Store.open(str(tmp_path)), ("uri", "status")
+    data = bytearray(encode("pages", [page_row(KEYS, a_result(index)) for index in range(50)]))
+    column = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(0).column(PAGES.get_field_index("uri"))
+    data[column.dictionary_page_offset + column.total_compressed_size // 2] ^= 1
+    store.put_new("pages/a.parquet", bytes(data))
+    with pytest.raises(StorageError, match=r"^pages/a\.parquet is damaged"):
+        list(read_part(store, "pages/a.parquet", columns))

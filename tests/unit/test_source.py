@@ -437,3 +437,27 @@ def test_the_output_of_another_run_is_no_document(tmp_path: Path):
 def test_an_empty_input_is_refused(tmp_path: Path):
     with pytest.raises(InputError, match="an input is empty"):
         Discovery([""]).check()
+
+
+def test_a_folder_of_deeds_and_leases_is_no_output(tmp_path: Path):
+    _tree(tmp_path, "house/deed.pdf", "house/_lease/contract.pdf", "done/_lease/00000001.json", "done/pages/x.parquet")
+    assert _found(tmp_path) == ["house/_lease/contract.pdf", "house/deed.pdf"]
+
+
+def test_a_file_has_one_uri_however_its_path_is_written(tmp_path: Path):
+    _tree(tmp_path, "a.pdf")
+    ways = [
+        f"/{tmp_path}/a.pdf",
+        f"///{tmp_path}/./a.pdf",
+        f"file://localhost{tmp_path}/a.pdf",
+        f"file://{tmp_path}/a.pdf",
+    ]
+    found = [source.uri for source in Discovery([*ways, f"/{tmp_path}"]).sources()]
+    assert found == [f"file://{tmp_path}/a.pdf"]
+
+
+def test_an_input_that_names_no_file_is_not_the_folder_one_is_in(tmp_path: Path):
+    (tmp_path / "list.txt").write_text("file://\n")
+    for name in ("file://", f"@{tmp_path}/list.txt"):
+        with pytest.raises(InputError, match="file:// names no file"):
+            Discovery([name]).check()
