@@ -79,10 +79,14 @@ class Committer:
             StorageError: a part could not be put.
         """
         self.may_commit()
-        self._put_pages(self._num_bytes)
-        self._put_copies()
-        self._put("documents")
-        self._put("batches")
+        try:
+            self._put_pages(self._num_bytes)
+            self._put_copies()
+            self._put("documents")
+            self._put("batches")
+        except StorageError:
+            self.may_commit()  # an output that was taken over or moved away meanwhile is the better reason
+            raise
         self._num_bytes, self._since = 0, None
 
     def put_run(self, row: Row) -> None:

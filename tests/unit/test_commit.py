@@ -84,6 +84,21 @@ def test_documents_are_not_put_when_their_pages_could_not_be(tmp_path: Path):
     assert committer.num_committed == 0
 
 
+def test_a_part_that_cannot_be_put_since_the_output_is_gone_is_told_as_that(tmp_path: Path):
+    asked = []
+
+    def may_commit() -> None:
+        asked.append(1)
+        if len(asked) > 1:
+            raise StorageError("the output was removed")
+
+    committer, _, _ = _committer(tmp_path, fails_at="pages/")
+    committer.may_commit = may_commit
+    committer.take(_pages(0))
+    with pytest.raises(StorageError, match="was removed"):
+        committer.flush()
+
+
 def test_names_of_parts_are_known_before_and_count_up(tmp_path: Path):
     committer, watched, _ = _committer(tmp_path)
     for index in range(3):
