@@ -57,7 +57,7 @@ def commit(out: Path, found: list[Document], pages: int, characters: int, config
     """An output in which these documents are done, with so many pages and so much text each."""
     spec = prepare(config).spec
     now = datetime.now(UTC)
-    keys = RunKeys("20240101T000000Z-000000", config.fingerprint(spec.fingerprint_parts()), now, spec.identity)
+    keys = RunKeys("20240101T000000Z-000000", spec.fingerprint(), now, spec.identity)
     limits = CommitLimits(20_000, 1e9, 128 << 20)
     committer = Committer(Store.open(str(out)), keys, limits, time.monotonic, lambda: now)
     for document in (replace(document, page_count=pages) for document in found):

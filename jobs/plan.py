@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from jobs.prepare import prepare, raster_limits
+from jobs.prepare import prepare
 from pipeline.batch import Batch, Packer
 from pipeline.config import JobConfig
 from pipeline.document import Source
@@ -112,7 +112,7 @@ def make_plan(config: JobConfig) -> Plan:
     discovery.check()
     plan = Plan(prepared.spec.identity.name, limits.batch_size, prepared.spec.raster.dpi)
     packer = Packer(limits)
-    for sized in _sized_pages(discovery, prepared.spec.raster, raster_limits(config), plan):
+    for sized in _sized_pages(discovery, prepared.spec.raster, prepared.limits, plan):
         packer.add(sized)
         _count(plan, iter(packer.take, None))
     _count(plan, iter(lambda: packer.take(force=True), None))

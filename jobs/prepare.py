@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pipeline.batch import BatchLimits
 from pipeline.config import JobConfig
 from pipeline.engines import BEST_FIRST, choose, load
 from pipeline.engines.engine import Engine, Spec
-from pipeline.errors import EngineUnavailableError
+from pipeline.errors import ConfigurationError, EngineUnavailableError
 from pipeline.page import RasterLimits
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An engine, its options, and its declaration with what the job overrides."""
+    """An engine, its options, its declaration with what the job overrides, and what a page may cost to make."""
 
     engine: type[Engine]
     options: Any
     spec: Spec
     reason: str
+    limits: RasterLimits
 
     def batch_limits(self, config: JobConfig) -> BatchLimits:
         """The job's batch size, or else the engine's own."""
@@ -36,7 +38,7 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
 
     Raises:
         EngineUnavailableError: there is no such engine, or it cannot run here.
-        ConfigurationError: the engine has no such option.
+        ConfigurationError: the engine has no such option, or a file that the job names cannot be read.
     """
     try:
         choice = choose(config.engine)
@@ -51,15 +53,38 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
         spec.raster,
         dpi=config.dpi or spec.raster.dpi,
         max_pixels=config.max_page_pixels or spec.raster.max_pixels,
+        text_layer=config.text_layer,
+        orientation=config.orientation,
+        skip_blank=not config.read_blank,
     )
-    return Prepared(engine, options, replace(spec, raster=rule), reason)
+    return Prepared(engine, options, replace(spec, raster=rule), reason, raster_limits(config))
 
 
 def raster_limits(config: JobConfig) -> RasterLimits:
-    """What a page may cost while it is made, under either runner."""
+    """What a page may cost while it is made, under either runner.
+
+    Raises:
+        ConfigurationError: the file with the passwords cannot be read.
+    """
     return RasterLimits(
         page_timeout_s=config.page_timeout,
         memory_bytes=config.rasterizer_memory_mb << 20,
+        max_document_bytes=config.max_document_bytes,
+        passwords=passwords_in(config.password_file) if config.password_file else (),
         fake_decoder=config.fake_decoder,
         max_image_pixels=config.max_image_pixels,
     )
+
+
+def passwords_in(path: str) -> tuple[str, ...]:
+    """The passwords in a file: one a line, in UTF-8, blanks at the ends of a line being part of it.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigurationError(f"--password-file {path}: {reason}") from error
+    return tuple(dict.fromkeys(filter(None, text.splitlines())))

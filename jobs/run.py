@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import secrets
 import time
-from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from jobs.prepare import Prepared, prepare, raster_limits
+from jobs.machine import machine, versions
+from jobs.prepare import Prepared, prepare
 from jobs.progress import Progress
-from pipeline import __version__
 from pipeline.commit import CommitLimits, Committer
 from pipeline.config import JobConfig
 from pipeline.document import absolute_path
@@ -25,6 +22,7 @@ from pipeline.errors import (
     EXIT_INTERRUPTED,
     EXIT_PAGES_FAILED,
     ConfigurationError,
+    ErrorCode,
     UnfinishedError,
 )
 from pipeline.flow import Flow, FlowLimits
@@ -40,17 +38,6 @@ from pipeline.table import SCHEMAS, RunKeys
 
 _STAMP = "%Y%m%dT%H%M%S.%f"
 """What a run id begins with, so that ids sort by age."""
-
-_REPORTED_PACKAGES = (
-    "ray",
-    "pymupdf",
-    "pillow",
-    "pyarrow",
-    "rapidocr",
-    "onnxruntime",
-    "torch",
-    "transformers",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +92,36 @@ def run(config: JobConfig) -> RunReport:
     """
     if not config.inputs or not config.out:
         raise ConfigurationError("name at least one input and the output folder: pagemill run INPUT... OUT")
-    config = replace(config, inputs=tuple(map(absolute, config.inputs)), out=absolute(config.out))
+    config = replace(
+        config,
+        inputs=tuple(map(absolute, config.inputs)),
+        out=absolute(config.out),
+        password_file=absolute(config.password_file) if config.password_file else "",
+    )
     prepared = prepare(config)
     discovery = Discovery(config.inputs, config.exclude, config.out, with_etags=not config.rehash)
     discovery.check()
     store = Store.open(config.out)
     started_at = _after_all(store, _now())
-    fingerprint = config.fingerprint(prepared.spec.fingerprint_parts())
+    fingerprint = prepared.spec.fingerprint()
     run_id = f"{started_at:{_STAMP}}Z-{secrets.token_hex(3)}"
     keys = RunKeys(run_id, fingerprint, started_at, prepared.spec.identity)
     started = time.monotonic()
     with Lease.acquire(store, run_id, _now) as lease, Progress(config.progress) as progress:
         store.sweep()
         _announce(progress, prepared)
-        ledger = Ledger() if config.overwrite else Ledger.read(store, fingerprint, config.codes_to_retry)
+        ledger = _ledger(config, store, fingerprint)
         flow = Flow(discovery.sources(), ledger, _flow_limits(config, prepared))
         committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check, ledger)
         return _Run(config, prepared, discovery, flow, committer, progress, started).go()
+
+
+def _ledger(config: JobConfig, store: Store, fingerprint: str) -> Ledger:
+    """What counts as done. A limit or a list of passwords may have changed since a document was refused."""
+    if config.overwrite:
+        return Ledger(config.selection)
+    look_again = {ErrorCode.DOCUMENT_TOO_LARGE} | ({ErrorCode.ENCRYPTED} if config.password_file else set())
+    return Ledger.read(store, fingerprint, config.codes_to_retry, config.selection, frozenset(look_again))
 
 
 @dataclass(slots=True)
@@ -190,8 +190,8 @@ class _Run:
             "finished_at": _now(),
             "outcome": report.outcome,
             "config": self.config.as_json(),
-            "versions": json.dumps(_versions()),
-            "machine": json.dumps(_machine()),
+            "versions": json.dumps(versions()),
+            "machine": json.dumps(machine()),
             "totals": json.dumps(report.totals.as_dict()),
         }
         try:
@@ -226,11 +226,12 @@ def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
     if config.runner == "local":
         from pipeline.local import LocalRunner
 
-        return LocalRunner(prepared.engine, prepared.options, spec.raster, raster_limits(config))
+        return LocalRunner(prepared.engine, prepared.options, spec.raster, prepared.limits)
     from pipeline.cluster import ClusterOptions, ClusterRunner
 
-    limits = raster_limits(config)
-    options = ClusterOptions(config.ray_address, config.actors, config.rasterizers, _raster_bytes(config), limits)
+    options = ClusterOptions(
+        config.ray_address, config.actors, config.rasterizers, _raster_bytes(config), prepared.limits
+    )
     cluster = ClusterRunner(prepared.engine, prepared.options, spec.needs, spec.raster, options)
     try:
         cluster.start()
@@ -255,31 +256,6 @@ def _flow_limits(config: JobConfig, prepared: Prepared) -> FlowLimits:
 
 def _commit_limits(config: JobConfig) -> CommitLimits:
     return CommitLimits(config.commit_pages, config.commit_seconds, config.commit_mb << 20)
-
-
-def _versions() -> dict[str, str]:
-    found = {"pagemill": __version__, "python": platform.python_version()}
-    return found | _installed(_REPORTED_PACKAGES)
-
-
-def _installed(packages: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for name in packages:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _machine() -> dict[str, Any]:
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "node": platform.node(),
-        "system": platform.platform(),
-        "cpus": os.cpu_count(),
-        "memory_bytes": memory_bytes,
-    }
 
 
 def _now() -> datetime:

@@ -12,29 +12,32 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.bucket import bucket_of
 from pipeline.page import Raster, SizedPage
-from pipeline.result import Unrendered
+from pipeline.result import Settled, Unrendered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_PAGES = 8
 MAX_BYTES = 32 << 20
+MAX_TOLD = 32
+MAX_CHARACTERS = 1 << 20
+"""Bounds of what is told of pages that need no pixels: texts may be among it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """What was told of some pages, in order, and the pixels of those that have any, in the same order."""
 
-    told: tuple[SizedPage | Unrendered, ...]
+    told: tuple[SizedPage | Settled | Unrendered, ...]
     pixels: tuple[NDArray[Any], ...]
 
 
-def blocks(made: Iterable[Raster | Unrendered]) -> Iterator[Block]:
+def blocks(made: Iterable[Raster | Settled | Unrendered]) -> Iterator[Block]:
     """Gather what is rendered into blocks of one bucket, `MAX_PAGES` and about `MAX_BYTES`, keeping the order."""
-    told: list[SizedPage | Unrendered] = []
+    told: list[SizedPage | Settled | Unrendered] = []
     rasters: list[Raster] = []
     for item in made:
-        if rasters and isinstance(item, Raster) and not _fits(rasters, item):
+        if (rasters and isinstance(item, Raster) and not _fits(rasters, item)) or _is_full(told):
             yield _block(told, rasters)
             told, rasters = [], []
         if isinstance(item, Raster):
@@ -52,5 +55,10 @@ def _fits(rasters: list[Raster], item: Raster) -> bool:
     return same and len(rasters) < MAX_PAGES and num_bytes <= MAX_BYTES
 
 
-def _block(told: list[SizedPage | Unrendered], rasters: list[Raster]) -> Block:
+def _is_full(told: list[SizedPage | Settled | Unrendered]) -> bool:
+    texts = (item.recognition.text for item in told if isinstance(item, Settled) and item.recognition)
+    return len(told) >= MAX_TOLD or sum(map(len, texts)) > MAX_CHARACTERS
+
+
+def _block(told: list[SizedPage | Settled | Unrendered], rasters: list[Raster]) -> Block:
     return Block(tuple(told), tuple(raster.pixels for raster in rasters))

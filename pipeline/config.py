@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import json
-import math
-import types
-from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields
-from typing import Any, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import Field, asdict, dataclass, fields
+from typing import Any, get_type_hints
 
 from pipeline.errors import ConfigurationError, ErrorCode
-
-
-def _option(
-    default: Any,
-    text: str,
-    *,
-    group: str,
-    alters_text: bool = False,
-    minimum: float | None = None,
-    choices: Sequence[str] = (),
-    metavar: str | None = None,
-) -> Any:
-    """Declare one option. `alters_text` makes it part of the fingerprint by which rows count as done."""
-    metadata = {
-        "help": text,
-        "group": group,
-        "alters_text": alters_text,
-        "minimum": minimum,
-        "choices": tuple(choices),
-        "metavar": metavar,
-    }
-    return field(default=default, metadata=metadata)
+from pipeline.option import check, coerce, nearest, option
+from pipeline.selection import Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,120 +19,161 @@ class JobConfig:
     inputs: tuple[str, ...] = ()
     out: str = ""
 
-    exclude: tuple[str, ...] = _option(
+    exclude: tuple[str, ...] = option(
         (),
         "Leave out what matches this pattern (as in .gitignore; may be given again). A .pagemillignore file in an"
         " input folder does the same.",
         group="Input",
         metavar="PATTERN",
     )
-    rehash: bool = _option(
+    max_document_bytes: int = option(
+        0,
+        "Read no document of more bytes than this: its row says 'skipped'; 0 sets no limit.",
+        group="Input",
+        minimum=0,
+        metavar="BYTES",
+    )
+    password_file: str = option(
+        "",
+        "Try the passwords in this file, one a line, on documents that need one.",
+        group="Input",
+        metavar="FILE",
+    )
+    rehash: bool = option(
         False,
         "Hash every file again, also where size, times and inode are those of a document that is done.",
         group="Input",
     )
-    engine: str = _option(
+    engine: str = option(
         "auto",
         "What reads the pages; 'pagemill engines' lists them. 'auto' takes the best usable one.",
         group="Engine",
         metavar="NAME",
     )
-    engine_options: tuple[str, ...] = _option(
+    engine_options: tuple[str, ...] = option(
         (),
         "An option of the engine as KEY=VALUE (may be given again).",
         group="Engine",
         metavar="KEY=VALUE",
     )
-    actors: int = _option(0, "Engine processes; 0 chooses by the machine.", group="Engine", minimum=0, metavar="N")
-    dpi: float = _option(
+    actors: int = option(0, "Engine processes; 0 chooses by the machine.", group="Engine", minimum=0, metavar="N")
+    dpi: float = option(
         0.0,
         "Resolution for pages without pixels of their own, and the finest for scans; 0 takes the engine's.",
         group="Raster",
-        alters_text=True,
         minimum=0,
         metavar="DPI",
     )
-    max_page_pixels: int = _option(
+    max_page_pixels: int = option(
         0,
         "Render no page larger than this many pixels; 0 takes the engine's limit.",
         group="Raster",
-        alters_text=True,
         minimum=0,
         metavar="PIXELS",
     )
-    max_image_pixels: int = _option(
+    pages: str = option(
+        "",
+        "Read these pages of each document only, as in 1-3,10-; the others get rows that say 'skipped'.",
+        group="Pages",
+        metavar="RANGES",
+    )
+    max_pages_per_document: int = option(
+        0,
+        "Read at most so many pages of a document (of those asked for); 0 sets no limit.",
+        group="Pages",
+        minimum=0,
+        metavar="N",
+    )
+    text_layer: str = option(
+        "auto",
+        "Take a page's text from its own text layer: 'auto' where that is sound, 'never', or 'only' and ask no engine.",
+        group="Pages",
+        choices=("auto", "never", "only"),
+    )
+    orientation: str = option(
+        "auto",
+        "'auto' turns pages that were scanned sideways or upside down, 'keep' leaves them.",
+        group="Pages",
+        choices=("auto", "keep"),
+    )
+    read_blank: bool = option(
+        False,
+        "Give pages without ink to the engine, too; their rows say 'blank' otherwise.",
+        group="Pages",
+    )
+    max_image_pixels: int = option(
         400_000_000,
         "Decode no image file of more than this many pixels: its row says page_too_large.",
         group="Raster",
         minimum=1,
         metavar="PIXELS",
     )
-    page_timeout: float = _option(
+    page_timeout: float = option(
         60.0, "Seconds that rendering one page may take.", group="Raster", minimum=0.1, metavar="S"
     )
-    rasterizer_memory_mb: int = _option(
+    rasterizer_memory_mb: int = option(
         4096,
         "Memory that a rasterizing process may take for itself, in MiB; 0 sets no limit.",
         group="Raster",
         minimum=0,
         metavar="MIB",
     )
-    fake_decoder: bool = _option(
+    fake_decoder: bool = option(
         False,
         "Let files that ask for it crash, hang or eat memory, to test what becomes of such.",
         group="Raster",
     )
-    rasterizers: int = _option(0, "Rasterizing processes; 0 means one a core.", group="Raster", minimum=0, metavar="N")
-    pages_per_task: int = _option(
+    rasterizers: int = option(0, "Rasterizing processes; 0 means one a core.", group="Raster", minimum=0, metavar="N")
+    pages_per_task: int = option(
         16, "Pages of one document that a rasterizing task renders.", group="Raster", minimum=1, metavar="N"
     )
-    batch_size: int = _option(
+    batch_size: int = option(
         0, "Pages in a batch; 0 takes the engine's own size.", group="Batches", minimum=0, metavar="N"
     )
-    window: int = _option(
+    window: int = option(
         256,
         "Pages to look ahead over when sorting pages into batches.",
         group="Batches",
         minimum=1,
         metavar="PAGES",
     )
-    raster_memory_mb: int = _option(
+    raster_memory_mb: int = option(
         768,
         "Memory for rasters that wait for the engine, in MiB; rasterizing pauses above it.",
         group="Batches",
         minimum=64,
         metavar="MIB",
     )
-    overwrite: bool = _option(False, "Read everything again, whatever is committed already.", group="Output")
-    retry_failed: str = _option(
+    overwrite: bool = option(False, "Read everything again, whatever is committed already.", group="Output")
+    retry_failed: str = option(
         "",
         "Read pages again that failed: 'all', or the error codes that count, with commas.",
         group="Output",
         metavar="CODES",
     )
-    commit_pages: int = _option(
+    commit_pages: int = option(
         20_000, "Commit at the latest after this many pages ...", group="Output", minimum=1, metavar="N"
     )
-    commit_seconds: float = _option(
+    commit_seconds: float = option(
         120.0, "... or after this many seconds ...", group="Output", minimum=0.1, metavar="S"
     )
-    commit_mb: int = _option(
+    commit_mb: int = option(
         128,
         "... or when a file would become larger than this, in MiB before compression of its text.",
         group="Output",
         minimum=1,
         metavar="MIB",
     )
-    runner: str = _option(
+    runner: str = option(
         "ray",
         "'ray' spreads the work over processes and machines, 'local' does it all in this process.",
         group="Runner",
         choices=("ray", "local"),
     )
-    ray_address: str = _option(
+    ray_address: str = option(
         "", "Join this Ray cluster ('auto' finds a running one) instead of starting one here.", group="Runner"
     )
-    progress: str = _option(
+    progress: str = option(
         "auto",
         "'bar' redraws one line, 'lines' writes one every 30 s, 'auto' decides by the terminal.",
         group="Runner",
@@ -165,7 +182,8 @@ class JobConfig:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _check(item, getattr(self, item.name))
+            check(item, getattr(self, item.name))
+        Selection.parse(self.pages)
         unknown = [code for code in self.codes_to_retry or () if code not in tuple(ErrorCode)]
         if unknown:
             raise ConfigurationError(
@@ -179,18 +197,14 @@ class JobConfig:
             return None
         return frozenset(code.strip() for code in self.retry_failed.split(",") if code.strip())
 
+    @property
+    def selection(self) -> Selection:
+        """The pages asked for."""
+        return Selection.parse(self.pages, self.max_pages_per_document)
+
     def as_json(self) -> str:
         """The resolved configuration, keys sorted, as it is written beside the output."""
         return json.dumps(asdict(self), sort_keys=True)
-
-    def fingerprint(self, engine: Mapping[str, str | None]) -> str:
-        """16 hex digits over all that can alter a page's text: the marked options and the engine's identity.
-
-        A page counts as done when a row with this fingerprint is committed.
-        """
-        mine = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("alters_text")}
-        text = json.dumps([mine, dict(engine)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def option_fields() -> list[Field[Any]]:
@@ -205,55 +219,4 @@ def from_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: an unknown key (the message names the nearest known one) or a wrong type.
     """
     types_by_name = get_type_hints(JobConfig)
-    return {key: _coerce(key, value, types_by_name) for key, value in values.items()}
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'x'?` for the closest known name, or the list of all of them."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else f"; known are {', '.join(sorted(known))}"
-
-
-def parse_pairs(pairs: Sequence[str], known: Sequence[str], what: str) -> dict[str, str]:
-    """Read KEY=VALUE strings with keys out of `known`.
-
-    Raises:
-        ConfigurationError: no `=`, or an unknown key.
-    """
-    values: dict[str, str] = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator:
-            raise ConfigurationError(f"{what} is written KEY=VALUE, not '{pair}'")
-        if key not in known:
-            raise ConfigurationError(f"{what} '{key}' is unknown{nearest(key, known)}")
-        values[key] = value
-    return values
-
-
-def _coerce(key: str, value: Any, types_by_name: Mapping[str, Any]) -> Any:
-    if key not in types_by_name:
-        raise ConfigurationError(f"unknown key '{key}'{nearest(key, list(types_by_name))}")
-    wanted = types_by_name[key]
-    if get_origin(wanted) is tuple:
-        items = [value] if isinstance(value, str) else value
-        if not isinstance(items, list | tuple) or not all(isinstance(i, str) for i in items):
-            raise ConfigurationError(f"'{key}' must be a list of texts, not {value!r}")
-        return tuple(items)
-    allowed = get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
-    if float in allowed and type(value) is int:
-        return float(value)
-    if type(value) not in allowed:
-        names = " or ".join(t.__name__ for t in allowed)
-        raise ConfigurationError(f"'{key}' must be of type {names}, not {value!r}")
-    return value
-
-
-def _check(item: Field[Any], value: Any) -> None:
-    flag = "--" + item.name.replace("_", "-")
-    choices = item.metadata.get("choices")
-    if choices and value not in choices:
-        raise ConfigurationError(f"{flag} must be one of {', '.join(choices)}, not '{value}'")
-    minimum = item.metadata.get("minimum")
-    if minimum is not None and not minimum <= value < math.inf:
-        raise ConfigurationError(f"{flag} must be at least {minimum}, not {value}")
+    return {key: coerce(key, value, types_by_name) for key, value in values.items()}

@@ -28,6 +28,11 @@ class Source:
     detail: str = ""
     etag: str | None = field(default=None, compare=False)
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells the source from every other and from the pages in it."""
+        return self.uri, -1
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

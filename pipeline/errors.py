@@ -132,6 +132,9 @@ class ErrorCode(StrEnum):
     ENCRYPTED = "encrypted"  #: needs a password
     NO_PAGES = "no_pages"  #: opens, and has no page
     BROKEN_PAGE = "broken_page"  #: this page cannot be decoded or rendered
+    DOCUMENT_TOO_LARGE = "document_too_large"  #: more bytes than the job allows
+    NOT_SELECTED = "not_selected"  #: a page that the job did not ask for
+    NO_TEXT_LAYER = "no_text_layer"  #: no sound text layer, and the job asked for nothing else
     PAGE_TOO_LARGE = "page_too_large"  #: more pixels than the limit allows to decode
     OUT_OF_MEMORY = "out_of_memory"  #: rendering or reading this page alone ran out of memory
     PAGE_TIMEOUT = "page_timeout"  #: rendering this page took longer than the limit
@@ -146,7 +149,15 @@ RETRYABLE_CODES = frozenset({ErrorCode.NOT_FOUND, ErrorCode.UNREADABLE, ErrorCod
 """Codes of failures that are no fault of the page and may be over by the next run, which tries again by itself."""
 
 
-SKIPPED_CODES = frozenset({ErrorCode.UNSUPPORTED_TYPE, ErrorCode.NOT_A_FILE})
+SKIPPED_CODES = frozenset(
+    {
+        ErrorCode.UNSUPPORTED_TYPE,
+        ErrorCode.NOT_A_FILE,
+        ErrorCode.DOCUMENT_TOO_LARGE,
+        ErrorCode.NOT_SELECTED,
+        ErrorCode.NO_TEXT_LAYER,
+    }
+)
 """Codes of what was never meant to be read: the row's status is `skipped`, and the run does not count it as failed."""
 
 

@@ -16,7 +16,7 @@ from pipeline.errors import SKIPPED_CODES, ErrorCode
 from pipeline.intake import Intake, OpenDocument
 from pipeline.ledger import Ledger
 from pipeline.page import Page, SizedPage
-from pipeline.result import BatchOutcome, Failure, PageResult, Probe, Stage, Status
+from pipeline.result import BatchOutcome, Failure, PageResult, Probe, Settled, Stage, Status
 from pipeline.stats import Totals, of_batch, of_result
 from pipeline.task import (
     BatchCrashed,
@@ -26,6 +26,7 @@ from pipeline.task import (
     FinishedDocument,
     PageFailed,
     PageRendered,
+    PageSettled,
     Piece,
     ProbeEnded,
     ProbeTask,
@@ -176,6 +177,9 @@ class Flow:
             case PageRendered(task, sized):
                 self._running[task.number] += 1
                 self._on_rendered(sized)
+            case PageSettled(task, settled):
+                self._running[task.number] += 1
+                self._on_settled(settled)
             case PageFailed(task, page, failure):
                 self._running[task.number] += 1
                 self._settle_page(page, Status.FAILED, failure)
@@ -240,6 +244,9 @@ class Flow:
         if probe.failure is not None:
             self._settle_document(document, probe.failure)
             return
+        if probe.members:
+            self._intake.add(probe.members)
+            return
         self.pages_known += document.page_count or 0
         self._open_document(document)
 
@@ -255,6 +262,10 @@ class Flow:
         if opened.left is not None:
             self._open[document.uri] = opened.left
             self._to_render.append(opened.left)
+            failure = Failure(Stage.DISCOVER, ErrorCode.NOT_SELECTED, self.ledger.selection.says())
+            for index in (n for n in range(opened.left_out.bit_length()) if opened.left_out >> n & 1):
+                page = Page(document.uri, document.document_id or "", index, document.page_count or 0)
+                self._settle_page(page, Status.SKIPPED, failure)
 
     def _on_rendered(self, sized: SizedPage) -> None:
         if self._stopped:
@@ -262,13 +273,14 @@ class Flow:
         self._bytes_waiting += sized.num_bytes
         self._packer.add(sized)
 
+    def _on_settled(self, settled: Settled) -> None:
+        page = settled.sized.page
+        document = self._open[page.uri].document
+        self._settle(PageResult(document, page, settled.status, settled.recognition, settled.failure, settled.sized))
+
     def _on_task_ended(self, task: ProbeTask | RenderTask, crash: str | None) -> None:
         num_received = self._running.pop(task.number)
-        items: _Work
-        if isinstance(task, ProbeTask):
-            items = task.sources
-        else:
-            items = tuple(single for piece in task.pieces for single in piece.singles())
+        items: _Work = task.items()
         left = items[num_received:]
         if not left:
             return
@@ -278,7 +290,7 @@ class Flow:
         elif len(items) > 1:
             parts = [part for part in (left[:1], left[1:]) if part]
             self._retries.extend(_Retry(part, alone=True) for part in parts)
-        elif self._is_the_cause(Stage.RASTERIZE, _key(left[0])):
+        elif self._is_the_cause(Stage.RASTERIZE, left[0].key):
             self._give_up(left[0], reason)
         else:
             self._retries.append(_Retry(left, alone=True))
@@ -385,7 +397,3 @@ class Flow:
         self._ready.results.append(result)
         self.totals += of_result(result) + Totals(documents=1)
         self._ready.documents.append(FinishedDocument(document, statuses, code))
-
-
-def _key(item: Source | Piece) -> tuple[str, int]:
-    return (item.uri, -1) if isinstance(item, Source) else item.key

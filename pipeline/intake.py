@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.document import Document, Source
@@ -40,9 +41,13 @@ class OpenDocument:
 
 @dataclass(slots=True)
 class Opened:
-    """What came of a document's opening: what can be told at once, and what is left to be read, if anything."""
+    """What came of a document's opening: what can be told at once, and what is left to be read, if anything.
+
+    `left_out` are those pages of `left`, as bits, that nobody asked for.
+    """
 
     totals: Totals
+    left_out: int = 0
     left: OpenDocument | None = None
     copy: Copy | None = None
     finished: FinishedDocument | None = None
@@ -59,18 +64,28 @@ class Intake:
     sources: Iterator[Source]
     ledger: Ledger
     chunk: int
-    exhausted: bool = False
     num_waiting: int = 0
+    _ended: bool = False
+    _added: deque[Source] = field(default_factory=deque)
     _next: Source | None = None
     _under_way: dict[str, list[Document]] = field(default_factory=dict)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every source was taken; more may be added."""
+        return self._ended and self._next is None and not self._added
+
+    def add(self, members: Sequence[Source]) -> None:
+        """Take these sources in next: they were found within one that was looked at."""
+        self._added.extend(members)
 
     def pass_over(self, most: int = 4096) -> Totals:
         """Pass over up to `most` sources that are done, and count them; stop at the first that is not."""
         passed = pages = failed = 0
         while self._next is None and not self.exhausted and passed < most:
-            source = next(self.sources, None)
+            source = self._added.popleft() if self._added else next(self.sources, None)
             if source is None:
-                self.exhausted = True
+                self._ended = True
             elif done := self.ledger.done(source):
                 passed, pages, failed = passed + 1, pages + done.pages, failed + done.failed
             else:
@@ -95,10 +110,11 @@ class Intake:
             opened.copy = Copy(document, elsewhere)
             opened.totals += _of_copy(elsewhere)
         bits = {said: own.get(said, 0) | elsewhere.get(said, 0) for said in {*own, *elsewhere}}
-        runs = missing(union(bits), document.page_count or 0, self.chunk)
-        taken = OpenDocument(document, bits, runs)
+        page_count, done = document.page_count or 0, union(bits)
+        not_asked_for = ((1 << page_count) - 1) & ~self.ledger.selection.mask(page_count)
+        taken = OpenDocument(document, bits, missing(done | not_asked_for, page_count, self.chunk))
         if taken.num_left:
-            opened.left = taken
+            opened.left, opened.left_out = taken, not_asked_for & ~done
             self._under_way[document_id] = []
         elif elsewhere:
             opened.totals += Totals(documents=1)

@@ -11,9 +11,10 @@ from operator import itemgetter
 from typing import TypeVar
 
 from pipeline.document import Document, Source
-from pipeline.errors import RETRYABLE_CODES
+from pipeline.errors import RETRYABLE_CODES, ErrorCode
 from pipeline.parquet import part_keys, read_columns, read_part
 from pipeline.result import Status
+from pipeline.selection import Selection
 from pipeline.store import Store
 
 _PAGE_COLUMNS = ("uri", "document_id", "config_fingerprint", "page_index", "status", "error_code")
@@ -21,6 +22,11 @@ _DOCUMENT_COLUMNS = ("uri", "etag", "document_id", "page_count", "config_fingerp
 
 _SHARED_BITS = 64
 """Documents of up to so many pages share what is noted of them: most are in one of few states."""
+
+LEFT_OUT = f"{Status.SKIPPED}:{ErrorCode.NOT_SELECTED}"
+"""The verdict on a page that was not asked for."""
+
+_ALL = Selection()
 
 Bits = tuple[tuple[str, int], ...]
 """Pages by verdict: for each verdict the bits of one integer, bit 0 for page index 0. Sorted, none without a bit."""
@@ -52,8 +58,12 @@ class Ledger:
     """Rows that count for one configuration, in about half a kilobyte of memory a document, whatever its text.
 
     Names are kept as 128-bit digests: that any two of ten million are the same has a probability of 1e-25.
+    Rows of pages that were left out count only while `selection` leaves them out, too. A document that could not be
+    opened for one of the codes of `look_again` is looked at again, and told again only if that ends otherwise.
     """
 
+    selection: Selection = _ALL
+    look_again: frozenset[str] = frozenset()
     parts: list[str] = field(default_factory=list)
     _pages: dict[bytes, Bits] = field(default_factory=dict)
     _contents: dict[bytes, _Content] = field(default_factory=dict)
@@ -62,7 +72,14 @@ class Ledger:
     _shared: dict[object, object] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, store: Store, config_fingerprint: str, retry: frozenset[str] | None = frozenset()) -> Ledger:
+    def read(
+        cls,
+        store: Store,
+        config_fingerprint: str,
+        retry: frozenset[str] | None = frozenset(),
+        selection: Selection = _ALL,
+        look_again: frozenset[str] = frozenset(),
+    ) -> Ledger:
         """Look through the committed parts; only the key columns are fetched and decoded.
 
         Args:
@@ -70,11 +87,13 @@ class Ledger:
             config_fingerprint: Rows of another configuration do not count.
             retry: Codes of failed rows that do not count either; None for all of them. Of a document that could
                 be opened once, `RETRYABLE_CODES` never count.
+            selection: The pages asked for; see the class.
+            look_again: Codes of documents to look at again; see the class.
 
         Raises:
             StorageError: the output cannot be listed or read.
         """
-        ledger = cls()
+        ledger = cls(selection, look_again)
         for key in part_keys(store, "pages"):
             ledger.parts.append(key)
             for (uri, document_id, fingerprint), rows in groupby(read_part(store, key, _PAGE_COLUMNS), _DOCUMENT):
@@ -141,7 +160,8 @@ class Ledger:
         """Note a row of the documents table; it counts for nothing unless the rows of the pages are all there."""
         done = None
         if document.page_count is None:
-            if known := self.unopened(document):
+            known = self.unopened(document)
+            if known and known[1] not in self.look_again:
                 done = Done(1, int(known[0] == Status.FAILED))
         else:
             counts = count(self.pages(document))
@@ -170,18 +190,26 @@ class Ledger:
     def pages(self, document: Document) -> dict[str, int]:
         """Pages of this document that have a row at its URI, as bits by verdict."""
         key = _digest(document.uri, document.document_id or "")
-        return _within(self._pages.get(key, ()), document)
+        return self._within(self._pages.get(key, ()), document)
 
     def elsewhere(self, document: Document) -> dict[str, int]:
         """Pages of these bytes that have a row at some other URI and none at this one, as bits by verdict."""
         own = union(self.pages(document))
         known = self._contents.get(_digest(document.document_id or ""), _NOTHING)
-        found = {said: bits & ~own for said, bits in _within(known.bits, document).items()}
+        found = {said: bits & ~own for said, bits in self._within(known.bits, document).items()}
         return {said: bits for said, bits in found.items() if bits}
 
     def parts_of(self, document_id: str) -> tuple[int, ...]:
         """The parts that hold rows of these bytes, as indices into `parts`, oldest first."""
         return self._contents.get(_digest(document_id), _NOTHING).parts
+
+    def _within(self, bits: Bits, document: Document) -> dict[str, int]:
+        """Of these pages those that the document has, but not those that were left out and are asked for now."""
+        pages = (1 << (document.page_count or 0)) - 1
+        found = {said: each & pages for said, each in bits}
+        if LEFT_OUT in found:
+            found[LEFT_OUT] &= ~self.selection.mask(document.page_count or 0)
+        return {said: each for said, each in found.items() if each}
 
     def _share(self, value: _Value) -> _Value:
         """The one object of this value that is kept: a million documents in like state cost one."""
@@ -254,9 +282,3 @@ def _changed(bits: Bits, touched: int, changed: Mapping[str, int]) -> Bits:
     for said, pages in changed.items():
         found[said] = found.get(said, 0) | pages
     return tuple(sorted((said, pages) for said, pages in found.items() if pages))
-
-
-def _within(bits: Bits, document: Document) -> dict[str, int]:
-    """Of these pages those that the document has."""
-    pages = (1 << (document.page_count or 0)) - 1
-    return {said: each & pages for said, each in bits if each & pages}

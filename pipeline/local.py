@@ -13,12 +13,14 @@ from pipeline.engines.engine import Engine
 from pipeline.errors import EngineBrokenError, EngineLostError
 from pipeline.page import Page, Raster, RasterLimits, RasterRule
 from pipeline.raster import probe, render_pages
+from pipeline.result import Settled
 from pipeline.step import Place, step
 from pipeline.task import (
     BatchEnded,
     Event,
     PageFailed,
     PageRendered,
+    PageSettled,
     Piece,
     ProbeEnded,
     ProbeTask,
@@ -115,6 +117,8 @@ class LocalRunner:
                 if isinstance(made, Raster):
                     self._rasters[made.sized.page.key] = made
                     yield PageRendered(task, made.sized)
+                elif isinstance(made, Settled):
+                    yield PageSettled(task, made)
                 else:
                     yield PageFailed(task, made.page, made.failure)
         yield TaskEnded(task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class SizedPage:
     `dpi` is the resolution the raster has (None where the source does not say how large the paper is),
     `rotation` the degrees clockwise by which the stored page was turned to stand as a viewer shows it,
     `length` what the page costs the model (see `LENGTH_RULES`). `warning` is one line on what is not as it should be
-    although there are pixels: the decoder complained, or the raster is smaller than the rule asks.
+    although there are pixels: the decoder complained, or the raster is smaller than the rule asks. `text_layer` is
+    what was found of the page's own text, a word and after a colon the reason; None where nobody looked.
     """
 
     page: Page
@@ -45,6 +46,7 @@ class SizedPage:
     length: int
     raster_s: float = 0.0
     warning: str | None = None
+    text_layer: str | None = None
 
     def warned(self, warning: str | None) -> SizedPage:
         """The same page with one more thing to say of it, if there is any."""
@@ -73,13 +75,16 @@ MAX_IMAGE_PIXELS = 400_000_000
 class RasterLimits:
     """What a page may cost while it is made: its seconds, its pixels, and the memory of the process that makes it.
 
-    An image file of more than `max_image_pixels` is not decoded. `memory_bytes` of 0 means no limit.
+    An image file of more than `max_image_pixels` is not decoded, and no document of more than `max_document_bytes`
+    is opened. `memory_bytes` and `max_document_bytes` of 0 mean no limit. `passwords` are tried on what needs one.
     `fake_decoder` lets files that ask for it crash, hang or eat memory, to test what becomes of such; it is
     never on by itself.
     """
 
     page_timeout_s: float = 60.0
     memory_bytes: int = 0
+    max_document_bytes: int = 0
+    passwords: tuple[str, ...] = field(default=(), repr=False)
     fake_decoder: bool = False
     max_image_pixels: int = MAX_IMAGE_PIXELS
 
@@ -110,16 +115,21 @@ LENGTH_RULES: dict[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class RasterRule:
-    """What size of raster an engine wants: a pure function from the page's natural size.
+    """What raster an engine wants, its size being a pure function of the page's, and which pages need one.
 
     `dpi` is the resolution for vector pages, and the finest one for scans that say their own. Sides are
     rounded to multiples of `side_multiple_px`; more than `max_pixels` are never made, however large the page.
+    `text_layer` and `orientation` are the job's options of these names; with `skip_blank` a page without ink
+    goes to no engine.
     """
 
     dpi: float
     max_pixels: int
     side_multiple_px: int = 1
     length_rule: str = "pixel_area"
+    text_layer: str = "never"
+    orientation: str = "keep"
+    skip_blank: bool = False
 
     def length(self, width_px: int, height_px: int) -> int:
         """What a raster of this size costs the model."""

@@ -11,7 +11,7 @@ from pipeline.page import Raster, RasterLimits, RasterRule
 from pipeline.raster import probe, render_pages
 from pipeline.raster.guard import guarded
 from pipeline.raster.quarantine import probe_alone, render_alone
-from pipeline.result import Probe, Unrendered
+from pipeline.result import Probe, Settled, Unrendered
 from pipeline.task import Piece
 
 
@@ -31,7 +31,9 @@ def render_blocks(pieces: Sequence[Piece], rule: RasterRule, limits: RasterLimit
     return blocks(_with_memory_to_spare(guarded(made, limits)))
 
 
-def _with_memory_to_spare(made: Iterator[Raster | Unrendered]) -> Iterator[Raster | Unrendered]:
+def _with_memory_to_spare(
+    made: Iterator[Raster | Settled | Unrendered],
+) -> Iterator[Raster | Settled | Unrendered]:
     """End the task at a page that finds no memory: others may have left too little, so it is tried alone."""
     for item in made:
         if isinstance(item, Unrendered) and item.failure.code is ErrorCode.OUT_OF_MEMORY:

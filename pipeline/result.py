@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from pipeline.batch import Batch
-from pipeline.document import Document
+from pipeline.document import Document, Source
 from pipeline.errors import RETRYABLE_CODES, ErrorCode, PageFault
 from pipeline.page import Page, SizedPage
 
@@ -59,10 +59,14 @@ def one_line(text: str, limit: int = 500) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a look at one source found: the document, and why it cannot be read if it cannot."""
+    """What a look at one source found: the document, and why it cannot be read if it cannot.
+
+    `members` are set for an archive that can be read: they are to be looked at instead of it.
+    """
 
     document: Document
     failure: Failure | None = None
+    members: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,19 @@ class Recognition:
     confidence: float | None = None
     output_tokens: int | None = None
     finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A page that needs no engine: its text was there already, it is blank, or it is left out.
+
+    Exactly one of `recognition` and `failure` is set.
+    """
+
+    sized: SizedPage
+    status: Status
+    recognition: Recognition | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)

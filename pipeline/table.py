@@ -35,6 +35,7 @@ PAGES = pa.schema(
         ("height_px", pa.int32()),
         ("dpi", pa.float32()),
         ("rotation", pa.int16()),
+        ("text_layer", pa.large_string()),
         ("length", pa.int32()),
         ("output_tokens", pa.int32()),
         ("finish_reason", pa.string()),
@@ -139,7 +140,7 @@ def page_row(keys: RunKeys, result: PageResult) -> Row:
     """The row of one page, or of a document that has none."""
     sized, recognition, failure = result.sized, result.recognition, result.failure
     message = failure.message if failure else (sized.warning if sized else None)
-    read = recognition is not None
+    read = recognition is not None and result.batch_id is not None
     return {
         "run_id": keys.run_id,
         "config_fingerprint": keys.config_fingerprint,
@@ -157,11 +158,12 @@ def page_row(keys: RunKeys, result: PageResult) -> Row:
         "height_px": sized.height_px if sized else None,
         "dpi": sized.dpi if sized else None,
         "rotation": sized.rotation if sized else None,
+        "text_layer": sized.text_layer if sized else None,
         "length": sized.length if sized else None,
         "output_tokens": recognition.output_tokens if recognition else None,
         "finish_reason": recognition.finish_reason if recognition else None,
         "confidence": recognition.confidence if recognition else None,
-        "engine": keys.engine.name if read or result.batch_id else None,
+        "engine": keys.engine.name if result.batch_id else None,
         "model": keys.engine.model if read else None,
         "model_revision": keys.engine.model_revision if read else None,
         "task": keys.engine.task if read else None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pipeline.batch import Batch
 from pipeline.document import Document, Source
 from pipeline.page import Page, SizedPage
-from pipeline.result import BatchOutcome, BatchReport, Failure, PageResult, Probe
+from pipeline.result import BatchOutcome, BatchReport, Failure, PageResult, Probe, Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,10 @@ class ProbeTask:
     number: int
     sources: tuple[Source, ...]
     alone: bool = False
+
+    def items(self) -> tuple[Source, ...]:
+        """What is told of, one by one."""
+        return self.sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RenderTask:
-    """Render these pages, in this order, and tell of each (`PageRendered` or `PageFailed`).
+    """Render these pages, in this order, and tell of each (`PageRendered`, `PageSettled` or `PageFailed`).
 
     `alone` means each in a process of its own, since the process that had them together has died.
     """
@@ -57,6 +61,10 @@ class RenderTask:
     number: int
     pieces: tuple[Piece, ...]
     alone: bool = False
+
+    def items(self) -> tuple[Piece, ...]:
+        """What is told of, one by one: each page as a piece of its own."""
+        return tuple(single for piece in self.pieces for single in piece.singles())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,14 @@ class PageRendered:
 
     task: RenderTask
     sized: SizedPage
+
+
+@dataclass(frozen=True, slots=True)
+class PageSettled:
+    """One page of a `RenderTask` needs no engine."""
+
+    task: RenderTask
+    settled: Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +138,17 @@ class PixelsLost:
     batch: Batch
 
 
-Event = ProbeEnded | PageRendered | PageFailed | TaskEnded | BatchEnded | BatchCrashed | BatchReturned | PixelsLost
+Event = (
+    ProbeEnded
+    | PageRendered
+    | PageSettled
+    | PageFailed
+    | TaskEnded
+    | BatchEnded
+    | BatchCrashed
+    | BatchReturned
+    | PixelsLost
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pymupdf
 from PIL import Image, ImageDraw
+
+READ_EVERY_PAGE: dict[str, Any] = {"text_layer": "never", "orientation": "keep", "read_blank": True}
+"""Options of a job in which every page goes to the engine as it is, whatever is on it."""
+
+EVERY_PAGE_READ = ("--text-layer", "never", "--orientation", "keep", "--read-blank")
+"""The same as flags."""
 
 
 def pdf(path: Path, num_pages: int, *, width_pt: float = 200, height_pt: float = 120) -> Path:

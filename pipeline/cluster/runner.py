@@ -28,7 +28,7 @@ from pipeline.engines.engine import Engine, Needs
 from pipeline.errors import ClusterError, UnfinishedError
 from pipeline.page import Page, RasterRule, SizedPage
 from pipeline.placement import width
-from pipeline.result import Unrendered, one_line
+from pipeline.result import Settled, Unrendered, one_line
 from pipeline.scratch import Scratch
 from pipeline.task import (
     BatchCrashed,
@@ -37,6 +37,7 @@ from pipeline.task import (
     Event,
     PageFailed,
     PageRendered,
+    PageSettled,
     PixelsLost,
     ProbeEnded,
     ProbeTask,
@@ -64,9 +65,7 @@ class _Stream:
     @property
     def is_one_untold(self) -> bool:
         """Whether it has a single source or page that it has not told of: then its death may be blamed on that."""
-        task = self.task
-        num = len(task.sources) if isinstance(task, ProbeTask) else sum(len(piece.pages()) for piece in task.pieces)
-        return num == 1 and not self.num_told
+        return len(self.task.items()) == 1 and not self.num_told
 
 
 @dataclass(slots=True)
@@ -294,7 +293,7 @@ class ClusterRunner:
         return []
 
 
-def _page_event(task: RenderTask, item: SizedPage | Unrendered) -> Event:
-    if isinstance(item, SizedPage):
-        return PageRendered(task, item)
-    return PageFailed(task, item.page, item.failure)
+def _page_event(task: RenderTask, item: SizedPage | Settled | Unrendered) -> Event:
+    if isinstance(item, Unrendered):
+        return PageFailed(task, item.page, item.failure)
+    return PageSettled(task, item) if isinstance(item, Settled) else PageRendered(task, item)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from pipeline.config import nearest
 from pipeline.engines.engine import Engine
 from pipeline.errors import EngineUnavailableError
+from pipeline.option import nearest
 
 ENGINES: dict[str, str] = {
     "rapidocr": "pipeline.engines.rapidocr:RapidOcrEngine",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, get_type_hints
 
-from pipeline.config import parse_pairs
 from pipeline.errors import ConfigurationError
+from pipeline.option import parse_pairs
 from pipeline.page import Raster, RasterRule
 from pipeline.result import Answer
 
@@ -46,8 +48,16 @@ class Spec:
     raster: RasterRule
     text_options: Mapping[str, str]
 
+    def fingerprint(self) -> str:
+        """16 hex digits over all that can alter a page's text: who reads it, and what the job says of rasters.
+
+        A page counts as done when a row with this fingerprint is committed.
+        """
+        text = json.dumps(self.fingerprint_parts(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
     def fingerprint_parts(self) -> dict[str, str | None]:
-        """All that can alter a text, flat, for `JobConfig.fingerprint`."""
+        """All that can alter a text, flat."""
         raster = {f"raster.{key}": str(value) for key, value in asdict(self.raster).items()}
         options = {f"option.{key}": value for key, value in self.text_options.items()}
         return {**asdict(self.identity), **raster, **options}

@@ -7,37 +7,26 @@ of a cluster. Foreign exceptions are translated to `PageFault` at this boundary.
 from __future__ import annotations
 
 import errno
-import hashlib
-import os
-import stat
 import time
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from pipeline.document import (
-    HEAD_BYTES,
-    MUPDF_TYPES,
-    Document,
-    Source,
-    claims_to_be_a_document,
-    local_etag,
-    media_type_of,
-    path_of_uri,
-    same_content,
-)
+from pipeline.document import MUPDF_TYPES, Document, Source, local_etag, path_of_uri, same_content
 from pipeline.errors import ErrorCode, MachineError, PageFault, transient
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
-from pipeline.raster.fake import MAGIC as FAKE_MAGIC
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
 from pipeline.raster.fake import FakeReader
-from pipeline.result import Failure, Probe, Stage, Unrendered, one_line
+from pipeline.raster.identity import identify, refuse_no_document, status_of
+from pipeline.raster.ink import is_blank
+from pipeline.raster.layer import Layer
+from pipeline.raster.upright import upright
+from pipeline.result import Failure, Probe, Recognition, Settled, Stage, Status, Unrendered, one_line
 
-_CHUNK_BYTES = 1 << 20
+__all__ = ["Reader", "identify", "probe", "render_pages", "size_pages"]
+
 _NO_LIMITS = RasterLimits()
 
 
@@ -48,6 +37,9 @@ class Reader(Protocol):
 
     def size(self, page: Page, rule: RasterRule) -> SizedPage:
         """The measures that `render` will give, without rendering."""
+
+    def layer(self, page: Page, rule: RasterRule) -> Layer | None:
+        """The text that the page holds itself, boxes in pixels of the raster; None if its kind has none."""
 
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
         """The page's raster: uint8, (height, width) if gray, else (height, width, 3) RGB, and its measures."""
@@ -66,40 +58,17 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
         if source.problem is not None:
             raise PageFault(source.problem, source.detail)
         document = identify(source.uri, hash_content=hash_content, limits=limits)
-        _refuse_no_document(document)
+        refuse_no_document(document, limits)
         with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))
     except PageFault as fault:
         return Probe(document, _failure(Stage.DISCOVER, fault))
 
 
-def identify(uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS) -> Document:
-    """Stat, hash and sniff a file without opening it; `media_type` is None if it is of no type we read.
-
-    `page_count` stays None, and so does `document_id` without `hash_content`, when only the first bytes are read.
-
-    Raises:
-        PageFault: there is no file, or it cannot be read.
-    """
-    path = path_of_uri(uri)
-    status = _stat(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise PageFault(ErrorCode.NOT_A_FILE, "not a regular file")
-    digest, head = _read(path, hash_content)
-    return Document(
-        uri,
-        document_id=digest,
-        size_bytes=status.st_size,
-        modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
-        etag=local_etag(status),
-        media_type=_fake_type(head, limits) or media_type_of(head) or _package_type(path, head),
-    )
-
-
 def render_pages(
     document: Document, first: int, stop: int, rule: RasterRule, limits: RasterLimits = _NO_LIMITS
-) -> Iterator[Raster | Unrendered]:
-    """Render the pages `first` to `stop` (excluded, zero-based): one item a page, in order.
+) -> Iterator[Raster | Settled | Unrendered]:
+    """Render the pages `first` to `stop` (excluded, zero-based) as far as they need it: one item a page, in order.
 
     A page that fails gives its `Failure`, and the next one follows; a document that cannot be opened any more
     gives a failure for each.
@@ -131,16 +100,35 @@ def size_pages(
                 yield Unrendered(page, _failure(Stage.RASTERIZE, fault))
 
 
-def _render_one(reader: Reader, page: Page, rule: RasterRule) -> Raster | Unrendered:
+def _render_one(reader: Reader, page: Page, rule: RasterRule) -> Raster | Settled | Unrendered:
     started = time.perf_counter()
     try:
-        sized, pixels = reader.render(page, rule)
+        made = _make(reader, page, rule)
     except PageFault as fault:
         return Unrendered(page, _failure(Stage.RASTERIZE, fault))
     except MemoryError as error:
         message = one_line(f"making the raster ran out of memory: {error}")
         return Unrendered(page, Failure(Stage.RASTERIZE, ErrorCode.OUT_OF_MEMORY, message))
-    return Raster(replace(sized, raster_s=time.perf_counter() - started), pixels)
+    return replace(made, sized=replace(made.sized, raster_s=time.perf_counter() - started))
+
+
+def _make(reader: Reader, page: Page, rule: RasterRule) -> Raster | Settled:
+    """What the page needs: nothing if its own text is sound or it is blank, otherwise an upright raster."""
+    layer = None if rule.text_layer == "never" else reader.layer(page, rule)
+    if layer is not None and layer.recognition is not None:
+        sized = replace(reader.size(page, rule), text_layer=layer.verdict)
+        return Settled(sized, Status.TEXT_LAYER, layer.recognition)
+    sized, pixels = reader.render(page, rule)
+    sized = replace(sized, text_layer=layer.verdict if layer else None)
+    if rule.skip_blank and is_blank(pixels):
+        return Settled(sized, Status.BLANK, Recognition(""))
+    if rule.text_layer == "only":
+        said = f"the text layer is {layer.verdict}" if layer else "a picture has no text layer"
+        failure = Failure(Stage.RASTERIZE, ErrorCode.NO_TEXT_LAYER, f"{said}; --text-layer auto has an engine read it")
+        return Settled(sized, Status.SKIPPED, failure=failure)
+    if rule.orientation == "auto":
+        sized, pixels = upright(sized, pixels)
+    return Raster(sized, pixels)
 
 
 def _failure(stage: Stage, fault: PageFault) -> Failure:
@@ -171,7 +159,7 @@ class _Opened:
     def __enter__(self) -> Reader:
         document = self._document
         path = path_of_uri(document.uri)
-        if not same_content(local_etag(_stat(path)), document.etag):
+        if not same_content(local_etag(status_of(path)), document.etag):
             raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
         try:
             self._reader = self._open(path)
@@ -186,66 +174,10 @@ class _Opened:
         if document.media_type in MUPDF_TYPES:
             from pipeline.raster.mupdf import MupdfReader
 
-            return MupdfReader(path, document.media_type or "", document.page_count)
+            return MupdfReader(path, document.media_type or "", document.page_count, self._limits.passwords)
         from pipeline.raster.picture import PictureReader
 
         return PictureReader(path, document.media_type or "", self._limits.max_image_pixels)
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()
-
-
-def _refuse_no_document(document: Document) -> None:
-    if document.size_bytes == 0:
-        raise PageFault(ErrorCode.EMPTY_FILE, "the file is empty (0 bytes)")
-    if document.media_type is not None:
-        return
-    if claims_to_be_a_document(document.uri):
-        raise PageFault(ErrorCode.NOT_A_DOCUMENT, "named like a document, but the content is something else")
-    raise PageFault(ErrorCode.UNSUPPORTED_TYPE, "not a PDF, XPS or image")
-
-
-def _stat(path: str) -> os.stat_result:
-    try:
-        return os.stat(path)
-    except OSError as error:
-        raise _fault_of(error) from error
-    except ValueError as error:  # a NUL in a name out of a list file
-        raise PageFault(ErrorCode.NOT_FOUND, "no such file") from error
-
-
-def _read(path: str, hash_content: bool) -> tuple[str | None, bytes]:
-    """SHA-256 of the whole file in hex if asked for, and its first bytes."""
-    digest, head = hashlib.sha256(), b""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                head = head or chunk[:HEAD_BYTES]
-                if not hash_content:
-                    break
-                digest.update(chunk)
-    except OSError as error:
-        raise _fault_of(error) from error
-    return digest.hexdigest() if hash_content else None, head
-
-
-def _fake_type(head: bytes, limits: RasterLimits) -> str | None:
-    return FAKE_TYPE if limits.fake_decoder and head.startswith(FAKE_MAGIC) else None
-
-
-def _package_type(path: str, head: bytes) -> str | None:
-    """XPS is a ZIP whose directory, at the file's end, names a fixed document sequence (ECMA-388)."""
-    if not head.startswith(b"PK\x03\x04"):
-        return None
-    try:
-        with zipfile.ZipFile(path) as package:
-            names = package.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return None
-    return "application/oxps" if any(name.lower().endswith(".fdseq") for name in names) else None
-
-
-def _fault_of(error: OSError) -> PageFault:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return PageFault(ErrorCode.NOT_FOUND, "no such file")
-    return PageFault(ErrorCode.UNREADABLE, error.strerror or str(error))

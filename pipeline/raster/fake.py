@@ -41,10 +41,14 @@ class FakeReader:
         length = rule.length(_SIDE_PX, _SIDE_PX)
         return SizedPage(page, _SIDE_PX, _SIDE_PX, 1, dpi=None, rotation=0, length=length)
 
+    def layer(self, page: Page, rule: RasterRule) -> None:
+        """There is none."""
+
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
-        """Do what the page says, and if the process outlives it give a square with its number as the gray."""
+        """Do what the page says, and if the process outlives it give a square with two bars, gray by its number."""
         _act(self._acts[page.page_index])
-        pixels = np.full((_SIDE_PX, _SIDE_PX), page.page_index % 256, np.uint8)
+        pixels = np.full((_SIDE_PX, _SIDE_PX), 255, np.uint8)
+        pixels[16:24, 8:56] = pixels[40:48, 8:48] = page.page_index % 128
         return self.size(page, rule), pixels
 
     def close(self) -> None:

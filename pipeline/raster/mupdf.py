@@ -1,11 +1,11 @@
-"""PDF and XPS pages through MuPDF: opened without a password, drawn straight at the size that is wanted."""
+"""PDF and XPS pages through MuPDF: opened, drawn straight at the size that is wanted."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.raster.layer import Layer
 from pipeline.raster.page_tree import num_leaves
 from pipeline.result import one_line
 
@@ -51,23 +52,29 @@ _GRAY_THRESHOLD = 0.02
 class MupdfReader:
     """One opened PDF or XPS document. A PDF whose tree holds more pages than it claims has all of them."""
 
-    def __init__(self, path: str, media_type: str, known_page_count: int | None = None) -> None:
+    def __init__(
+        self, path: str, media_type: str, known_page_count: int | None = None, passwords: Sequence[str] = ()
+    ) -> None:
         """Open it; `known_page_count` is what a probe has found, and saves to walk through the tree again."""
         _complaints()  # what was said of another page
         try:
             self._document = _open(path, _FILE_TYPES[media_type])
-            encrypted = bool(self._document.needs_pass)
+            encrypted = bool(self._document.needs_pass) and not any(map(self._document.authenticate, passwords))
             self.page_count = 0 if encrypted else self._num_pages(known_page_count)
         except Exception as error:
             raise _fault_of(error, ErrorCode.BROKEN_DOCUMENT) from error
         if encrypted:
-            raise PageFault(ErrorCode.ENCRYPTED, "a password is needed to open the document")
+            raise PageFault(ErrorCode.ENCRYPTED, _wanted(passwords))
         if self.page_count == 0:
             raise PageFault(ErrorCode.NO_PAGES, "the document has no pages")
 
     def size(self, page: Page, rule: RasterRule) -> SizedPage:
         """The measures that `render` will give; whether the page is gray is only known there."""
         return self._sized(page, self._load(page), rule, channels=1)
+
+    def layer(self, page: Page, rule: RasterRule) -> Layer | None:  # noqa: ARG002
+        """The page's own text."""
+        return None
 
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
         """Draw the page with its annotations and form fields, on white, gray if nothing on it has a colour."""
@@ -121,6 +128,12 @@ class MupdfReader:
             length=rule.length(width_px, height_px),
             warning=rule.note_of_points(width_pt, height_pt),
         )
+
+
+def _wanted(passwords: Sequence[str]) -> str:
+    if not passwords:
+        return "a password is needed to open the document (--password-file)"
+    return f"a password is needed to open the document, and none of the {len(passwords)} given is it"
 
 
 def _claimed(document: Any) -> int:

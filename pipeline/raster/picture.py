@@ -88,6 +88,9 @@ class PictureReader:
             except Exception as error:
                 raise PageFault(ErrorCode.BROKEN_PAGE, _complaint(error, self._file)) from error
 
+    def layer(self, page: Page, rule: RasterRule) -> None:
+        """There is none."""
+
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
         """Decode one frame, turn it upright, flatten it to 8 bits on white and scale it."""
         with warnings.catch_warnings(record=True) as complaints:

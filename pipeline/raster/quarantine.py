@@ -22,7 +22,7 @@ from pipeline.errors import ErrorCode, MachineError
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.raster import probe, render_pages
 from pipeline.raster.guard import limit_memory
-from pipeline.result import Failure, Probe, Stage, Unrendered, one_line
+from pipeline.result import Failure, Probe, Settled, Stage, Unrendered, one_line
 
 _STARTUP_S = 30.0
 """Allowed on top of the page's own time for an interpreter to start and import the decoders."""
@@ -34,15 +34,17 @@ def probe_alone(source: Source, limits: RasterLimits) -> Probe:
     return Probe(Document(source.uri), answer) if isinstance(answer, Failure) else pickle.loads(answer)  # noqa: S301
 
 
-def render_alone(document: Document, index: int, rule: RasterRule, limits: RasterLimits) -> Raster | Unrendered:
+def render_alone(
+    document: Document, index: int, rule: RasterRule, limits: RasterLimits
+) -> Raster | Settled | Unrendered:
     """One page in a process of its own; how that ended is the failure if it gave no raster."""
     answer = _ask(("render", document, index, rule, limits), limits, Stage.RASTERIZE)
     if isinstance(answer, Failure):
         page = Page(document.uri, document.document_id or "", index, document.page_count or 0)
         return Unrendered(page, answer)
     header, _, pixels = answer.partition(b"\n")
-    made: SizedPage | Unrendered = pickle.loads(bytes.fromhex(header.decode()))  # noqa: S301 (from our own child)
-    if isinstance(made, Unrendered):
+    made: SizedPage | Settled | Unrendered = pickle.loads(bytes.fromhex(header.decode()))  # noqa: S301 (from our child)
+    if not isinstance(made, SizedPage):
         return made
     shape = (made.height_px, made.width_px) + ((3,) if made.channels == 3 else ())
     return Raster(made, np.frombuffer(pixels, np.uint8).reshape(shape))
@@ -87,7 +89,7 @@ def _answer(question: tuple[Any, ...]) -> bytes:
         return pickle.dumps(probe(question[1], limits=question[2]))
     _, document, index, rule, limits = question
     made = next(iter(render_pages(document, index, index + 1, rule, limits)))
-    if isinstance(made, Unrendered):
+    if not isinstance(made, Raster):
         return pickle.dumps(made).hex().encode() + b"\n"
     header = pickle.dumps(made.sized).hex().encode()
     return header + b"\n" + np.ascontiguousarray(made.pixels).tobytes()

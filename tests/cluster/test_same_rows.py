@@ -31,7 +31,11 @@ def rows(out: Path) -> list[tuple[Any, ...]]:
 def job(inputs: Path, out: Path, address: str, *engine_options: str, **options: Any) -> JobConfig:
     """A job with the fake engine; without an address it runs in this process."""
     where = {"runner": "ray", "ray_address": address} if address else {"runner": "local"}
-    settings: dict[str, Any] = {"engine": "fake", "engine_options": engine_options, "progress": "none"}
+    settings: dict[str, Any] = {
+        "engine": "fake",
+        "engine_options": engine_options,
+        "progress": "none",
+    } | documents.READ_EVERY_PAGE
     return JobConfig(inputs=(str(inputs),), out=str(out), **settings, **where, **options)
 
 

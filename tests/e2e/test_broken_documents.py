@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from pipeline.document import path_of_uri
+from tests import documents
 from tests.broken import broken_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_each_broken_document_has_the_rows_that_it_deserves(runner: str, tmp_path: Path) -> None:
     expected = broken_folder(tmp_path / "in")
     words = [sys.executable, str(ROOT / "run_batch.py"), str(tmp_path / "in"), str(tmp_path / "out")]
-    words += ["--engine", "fake", "--progress", "none", "--runner", runner]
+    words += ["--engine", "fake", "--progress", "none", "--runner", runner, *documents.EVERY_PAGE_READ]
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1, done.stderr

@@ -20,7 +20,7 @@ import pytest
 from tests import documents
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("--engine", "fake", "--runner", "local", "--progress", "none")
+QUICK = ("--engine", "fake", "--runner", "local", "--progress", "none", *documents.EVERY_PAGE_READ)
 SLOW = ("--engine-option", "delay_s=0.02", "--engine-option", "batch_size=2", "--commit-seconds", "0.2")
 
 

@@ -12,6 +12,7 @@ from tests import documents
 from tests.e2e.test_resume import QUICK, command, rows, run_batch
 
 ON_RAY = ("--engine", "fake", "--runner", "ray", "--progress", "none", "--actors", "1", "--rasterizers", "2")
+ON_RAY += documents.EVERY_PAGE_READ
 SLOW = ("--engine-option", "delay_s=0.05", "--engine-option", "batch_size=4", "--commit-seconds", "0.5")
 
 

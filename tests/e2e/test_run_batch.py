@@ -21,7 +21,7 @@ import pytest
 from tests import documents
 
 ROOT = Path(__file__).parents[2]
-FAKE = ("--engine", "fake", "--progress", "none")
+FAKE = ("--engine", "fake", "--progress", "none", *documents.EVERY_PAGE_READ)
 LOCAL = (*FAKE, "--runner", "local")
 
 

@@ -23,7 +23,7 @@ from pipeline.store import Store
 from tests import documents
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("--engine", "fake", "--runner", "local", "--progress", "none")
+QUICK = ("--engine", "fake", "--runner", "local", "--progress", "none", *documents.EVERY_PAGE_READ)
 
 
 @dataclass

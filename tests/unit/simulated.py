@@ -25,10 +25,12 @@ from pipeline.result import (
     PageResult,
     Probe,
     Recognition,
+    Settled,
     Stage,
     Status,
     Timings,
 )
+from pipeline.selection import Selection
 from pipeline.task import (
     BatchCrashed,
     BatchEnded,
@@ -38,6 +40,7 @@ from pipeline.task import (
     FinishedDocument,
     PageFailed,
     PageRendered,
+    PageSettled,
     Piece,
     PixelsLost,
     ProbeEnded,
@@ -49,6 +52,7 @@ from pipeline.task import (
 
 from .samples import NOON
 
+ALL = Selection()
 IN_FLIGHT = 2
 """Batches that an engine may have: one that it reads, one that waits."""
 
@@ -60,6 +64,7 @@ class Fate(Enum):
     """What is the matter with a page, or with a document that gives none."""
 
     FINE = auto()
+    NEEDS_NO_ENGINE = auto()
     CANNOT_BE_RENDERED = auto()
     KILLS_THE_RASTERIZER = auto()
     CANNOT_BE_READ = auto()
@@ -71,6 +76,7 @@ class SimulatedDocument:
     """A document: its pages' fates, or why it has none; `done` are rows of earlier runs by page index.
 
     `content` names its bytes, which several documents may share; `told` says that the documents table knows it.
+    `archive` is the URI of the archive in which it is found, if it is a member of one.
     """
 
     uri: str
@@ -83,6 +89,7 @@ class SimulatedDocument:
     side_px: int = 10
     content: str = ""
     told: bool = False
+    archive: str = ""
 
     @property
     def document_id(self) -> str:
@@ -136,10 +143,11 @@ class Scenario:
     num_rasterizers: int = 2
     num_engines: int = 1
     chaos: Chaos = Chaos()
+    selection: Selection = ALL
 
     def ledger(self, results: Iterable[PageResult] = ()) -> Ledger:
         """What is committed when the run starts: rows of earlier runs, and these."""
-        ledger = Ledger()
+        ledger = Ledger(self.selection)
         for document in self.documents:
             if document.refused_before is not None:
                 found = document.document
@@ -157,7 +165,12 @@ class Scenario:
         return ledger
 
     def flow(self, results: Iterable[PageResult] = ()) -> Flow:
-        return Flow(iter([document.source for document in self.documents]), self.ledger(results), self.limits)
+        sources = dict.fromkeys(Source(d.archive) if d.archive else d.source for d in self.documents)
+        return Flow(iter(sources), self.ledger(results), self.limits)
+
+    def members(self, uri: str) -> tuple[Source, ...]:
+        """What is found in an archive; nothing for any other URI."""
+        return tuple(document.source for document in self.documents if uri and document.archive == uri)
 
     def gathered(self, results: Iterable[PageResult] = ()) -> Gathered:
         """A committer that has committed this already."""
@@ -294,7 +307,7 @@ class SimulatedRunner:
 
     def _kills(self, item: Source | Piece) -> bool:
         if isinstance(item, Source):
-            return self._by_uri[item.uri].kills_the_probe
+            return item.uri in self._by_uri and self._by_uri[item.uri].kills_the_probe
         return self._by_uri[item.document.uri].pages[item.first] is Fate.KILLS_THE_RASTERIZER
 
     def _told(self, task: ProbeTask | RenderTask, item: Source | Piece) -> Event:
@@ -307,9 +320,13 @@ class SimulatedRunner:
         return self._of_page(task, item)
 
     def _opened(self, source: Source) -> Probe:
+        if members := self.scenario.members(source.uri):
+            return Probe(Document(source.uri), members=members)
         document = self._by_uri[source.uri]
         shared = bool(document.content)  # may wait, or be copied
-        self._pages_to_start[source.uri] = 0 if shared else len(document.pages) - len(document.done)
+        asked = self.scenario.selection.mask(len(document.pages))
+        to_start = [n for n in range(len(document.pages)) if asked >> n & 1 and n not in document.done]
+        self._pages_to_start[source.uri] = 0 if shared else len(to_start)
         is_open = [left > 0 for left in self._pages_to_start.values()]
         self.max_open_documents = max(self.max_open_documents, sum(is_open))
         return document.probe
@@ -326,6 +343,9 @@ class SimulatedRunner:
             failure = Failure(Stage.RASTERIZE, codes[fate], "made to fail")
             return PageFailed(task, document.page(piece.first), failure)
         sized = document.sized(piece.first)
+        if fate is Fate.NEEDS_NO_ENGINE:
+            text = Recognition(f"{document.document_id} {piece.first}")
+            return PageSettled(task, Settled(sized, Status.TEXT_LAYER, text))
         assert sized.page.key not in self.pixels, "a page was rendered twice"
         self.pixels[sized.page.key] = sized
         return PageRendered(task, sized)

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.block import MAX_BYTES, MAX_PAGES, blocks
+from pipeline.block import MAX_BYTES, MAX_CHARACTERS, MAX_PAGES, MAX_TOLD, blocks
 from pipeline.bucket import bucket_of
 from pipeline.page import Raster, SizedPage
-from pipeline.result import Unrendered
+from pipeline.result import Recognition, Settled, Status, Unrendered
 
 from .samples import a_failure, a_page
 
@@ -60,3 +60,20 @@ def test_pages_are_told_as_soon_as_their_block_is_full():
     first = next(blocks(made))
     assert len(first.told) == MAX_PAGES
     assert len(list(made)) == 1
+
+
+def _settled(index: int, text: str) -> Settled:
+    return Settled(SizedPage(a_page(index), 1, 1, 1, None, 0, 64), Status.TEXT_LAYER, Recognition(text))
+
+
+def test_pages_without_pixels_are_told_some_at_a_time_and_all_of_them():
+    made = [_settled(index, "x") for index in range(2 * MAX_TOLD + 1)]
+    found = list(blocks(made))
+    assert [len(block.told) for block in found] == [MAX_TOLD, MAX_TOLD, 1]
+    assert [item for block in found for item in block.told] == made
+    assert all(block.pixels == () for block in found)
+
+
+def test_long_texts_are_told_soon():
+    made = [_settled(index, "x" * MAX_CHARACTERS) for index in range(3)]
+    assert [len(block.told) for block in blocks(made)] == [2, 1]

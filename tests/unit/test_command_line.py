@@ -15,7 +15,7 @@ from pipeline import __version__
 from pipeline.config import JobConfig, option_fields
 from tests import documents
 
-LOCAL = ("--engine", "fake", "--runner", "local", "--progress", "none")
+LOCAL = ("--engine", "fake", "--runner", "local", "--progress", "none", *documents.EVERY_PAGE_READ)
 
 
 def _ends(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config import JobConfig, from_mapping, nearest, option_fields, parse_pairs
+from jobs.prepare import prepare
+from pipeline.config import JobConfig, from_mapping, option_fields
 from pipeline.errors import ConfigurationError
+from pipeline.option import nearest, parse_pairs
 
-ENGINE = {"name": "fake", "version": "1", "model": None}
 NAMES = [item.name for item in option_fields()]
 OTHER_VALUES: dict[str, Any] = {
     "exclude": ("*.bak",),
@@ -26,6 +27,11 @@ OTHER_VALUES: dict[str, Any] = {
     "overwrite": True,
     "rehash": True,
     "retry_failed": "all",
+    "pages": "2-",
+    "password_file": "/dev/null",
+    "text_layer": "only",
+    "orientation": "keep",
+    "read_blank": True,
 }
 
 
@@ -118,35 +124,50 @@ def test_a_code_that_is_none_is_an_error_that_names_the_nearest():
 
 @pytest.mark.parametrize("name", [item.name for item in option_fields() if item.metadata["choices"]])
 def test_a_choice_is_one_of_those_offered(name: str):
-    with pytest.raises(ConfigurationError, match=f"--{name} must be one of .*, not 'sometimes'"):
+    with pytest.raises(ConfigurationError, match=f"--{name.replace('_', '-')} must be one of .*, not 'sometimes'"):
         JobConfig(**{name: "sometimes"})
 
 
+def _fingerprint(config: JobConfig) -> str:
+    return prepare(replace(config, engine="fake", engine_options=())).spec.fingerprint()
+
+
 def test_the_fingerprint_is_16_hex_digits_that_stay_the_same():
-    fingerprint = JobConfig().fingerprint(ENGINE)
+    fingerprint = _fingerprint(JobConfig())
     assert len(fingerprint) == 16
     assert int(fingerprint, 16) >= 0
-    assert fingerprint == JobConfig().fingerprint(dict(reversed(ENGINE.items())))
+    assert fingerprint == _fingerprint(JobConfig())
 
 
-@pytest.mark.parametrize("name", ["dpi", "max_page_pixels"])
+ALTERS_TEXT = ("dpi", "max_page_pixels", "text_layer", "orientation", "read_blank")
+
+
+@pytest.mark.parametrize("name", ALTERS_TEXT)
 def test_the_fingerprint_changes_with_what_can_alter_a_text(name: str):
-    assert _changed(name).fingerprint(ENGINE) != JobConfig().fingerprint(ENGINE)
+    assert _fingerprint(_changed(name)) != _fingerprint(JobConfig())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in {"dpi", "max_page_pixels"}])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ALTERS_TEXT])
 def test_the_fingerprint_does_not_change_with_how_the_work_is_done(name: str):
-    assert _changed(name).fingerprint(ENGINE) == JobConfig().fingerprint(ENGINE)
+    assert _fingerprint(_changed(name)) == _fingerprint(JobConfig())
+
+
+def test_the_fingerprint_does_not_change_if_what_the_engine_wants_is_asked_for():
+    raster = prepare(JobConfig(engine="fake")).spec.raster
+    asked = JobConfig(dpi=raster.dpi, max_page_pixels=raster.max_pixels)
+    assert _fingerprint(asked) == _fingerprint(JobConfig())
 
 
 def test_the_fingerprint_does_not_change_with_the_places():
-    there = JobConfig(inputs=("a", "b"), out="c")
-    assert there.fingerprint(ENGINE) == JobConfig().fingerprint(ENGINE)
+    assert _fingerprint(JobConfig(inputs=("a", "b"), out="c")) == _fingerprint(JobConfig())
 
 
-@pytest.mark.parametrize("change", [{"name": "other"}, {"version": "2"}, {"model": "m"}, {"option.task": "x"}])
+@pytest.mark.parametrize("change", [{"name": "other"}, {"version": "2"}, {"model": "m"}, {"task": "x"}])
 def test_the_fingerprint_changes_with_the_engine(change: dict[str, str]):
-    assert JobConfig().fingerprint({**ENGINE, **change}) != JobConfig().fingerprint(ENGINE)
+    spec = prepare(JobConfig(engine="fake")).spec
+    changed = replace(spec, identity=replace(spec.identity, **change))
+    assert changed.fingerprint() != spec.fingerprint()
+    assert replace(spec, text_options={"task": "x"}).fingerprint() != spec.fingerprint()
 
 
 def test_the_resolved_configuration_reads_back_as_the_same():

@@ -19,6 +19,7 @@ from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger
 from pipeline.result import BatchOutcome, Failure, Outcome, PageResult, Probe, Recognition, Stage, Status
 from pipeline.runner import drive
+from pipeline.selection import Selection
 from pipeline.stats import Totals, of_batch, of_result
 from pipeline.task import (
     BatchCrashed,
@@ -40,6 +41,7 @@ from .simulated import MAX_BLOCK, Chaos, Fate, Gathered, Scenario, SimulatedDocu
 
 ENDS: dict[Fate, tuple[Status, ErrorCode | None]] = {
     Fate.FINE: (Status.OK, None),
+    Fate.NEEDS_NO_ENGINE: (Status.TEXT_LAYER, None),
     Fate.CANNOT_BE_RENDERED: (Status.FAILED, ErrorCode.BROKEN_PAGE),
     Fate.KILLS_THE_RASTERIZER: (Status.FAILED, ErrorCode.RASTERIZER_CRASHED),
     Fate.CANNOT_BE_READ: (Status.FAILED, ErrorCode.ENGINE_ERROR),
@@ -72,18 +74,22 @@ def documents(draw: st.DrawFn, uri: str) -> SimulatedDocument:
 
 @st.composite
 def folders(draw: st.DrawFn) -> tuple[SimulatedDocument, ...]:
-    """Some documents, of which a few may be the same bytes as one before them."""
+    """Some documents, of which a few may be the same bytes as one before them; rows of the same page agree."""
     found: list[SimulatedDocument] = []
     for number in range(draw(st.integers(0, 9))):
         document = draw(documents(f"file:///{number}"))
         originals = [other for other in found if other.pages]
         if originals and draw(st.sampled_from([True, False, False])):
             original = draw(st.sampled_from(originals))
-            done = {index: status for index, status in document.done.items() if index < len(original.pages)}
+            same = [other for other in found if other.document_id == original.document_id]
+            known = {index: status for other in same for index, status in other.done.items()}
+            mine = {index: status for index, status in document.done.items() if index < len(original.pages)}
+            done = {index: known.get(index, status) for index, status in mine.items()}
             found[found.index(original)] = original = replace(original, content=original.content or original.uri)
             document = replace(original, uri=document.uri, done=done, told=document.told)
         found.append(document)
-    return tuple(found)
+    archived = draw(st.integers(0, len(found)))
+    return tuple(replace(d, archive="file:///x.zip") if n < archived else d for n, d in enumerate(found))
 
 
 scenarios = st.builds(
@@ -105,6 +111,15 @@ scenarios = st.builds(
         crash=st.sampled_from([0.0, 0.1, 0.5]),
         lost=st.sampled_from([0.0, 0.2]),
         most=st.integers(0, 20),
+    ),
+    selection=st.sampled_from(
+        [
+            *[Selection()] * 3,
+            Selection(((2, 3),)),
+            Selection(max_pages=2),
+            Selection(((1, 1), (4, 99)), max_pages=3),
+            Selection(((90, 99),)),
+        ]
     ),
 )
 
@@ -180,11 +195,13 @@ def _expected(scenario: Scenario) -> Ends:
             status = Status.SKIPPED if document.refusal in SKIPPED_CODES else Status.FAILED
             if not _is_known(document):
                 ends[document.uri, None] = (status, document.refusal)
+        asked = scenario.selection.mask(len(document.pages))
         for index, fate in enumerate(document.pages):
             if index not in document.done:
+                end = ENDS[fate] if asked >> index & 1 else (Status.SKIPPED, ErrorCode.NOT_SELECTED)
                 copied = _done_elsewhere(scenario, document, index)
                 code = ErrorCode.BROKEN_PAGE if copied is Status.FAILED else None
-                ends[document.uri, index] = (copied, code) if copied else ENDS[fate]
+                ends[document.uri, index] = (copied, code) if copied else end
     return ends
 
 
@@ -319,6 +336,21 @@ def test_the_same_bytes_are_read_once_at_whatever_names_and_in_whatever_runs(sce
             read[page.document_id, page.page_index] += 1
     assert all(times == 1 for times in read.values())
     assert not before & set(read), "what an earlier run has read under any name is not read again"
+
+
+@few
+@given(scenarios, st.lists(st.integers(0, 40), max_size=2))
+def test_pages_that_are_asked_for_later_are_read_then_and_no_page_twice(scenario: Scenario, kills: list[int]):
+    """A narrow selection first, killed or not, then everything: no page that was read is read again."""
+    results: list[PageResult] = []
+    for turns in [*kills, None]:
+        _, gathered, _ = _run(scenario, results, **({} if turns is None else {"kill_after": turns}))
+        results += gathered.results
+    everything = replace(scenario, selection=Selection())
+    _, gathered, _ = _run(everything, results)
+    left_out = {key for key, end in _actual(results).items() if end == (Status.SKIPPED, ErrorCode.NOT_SELECTED)}
+    assert set(_actual(gathered.results)) == left_out
+    assert {**_actual(results), **_actual(gathered.results)} == _expected(everything)
 
 
 @few

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     {"pipeline"},
     {"pipeline.errors", "pipeline.scratch"},
+    {"pipeline.selection", "pipeline.option"},
     {"pipeline.config", "pipeline.document"},
     {"pipeline.page"},
     {"pipeline.bucket"},
@@ -55,7 +56,7 @@ DOORS = {
 """Libraries and the only units that may import them."""
 
 PURE = (
-    *("errors", "config", "document", "page", "bucket", "batch", "result"),
+    *("errors", "selection", "option", "config", "document", "page", "bucket", "batch", "result"),
     *("order", "block", "stats", "task", "intake", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
 )

@@ -17,6 +17,7 @@ from pipeline.errors import ErrorCode
 from pipeline.ledger import Done, Ledger, count, count_codes, missing, union, verdict
 from pipeline.parquet import encode, part_key
 from pipeline.result import PageResult, Status
+from pipeline.selection import Selection
 from pipeline.store import ObjectReader, Store
 from pipeline.table import RunKeys, document_row, page_row
 
@@ -140,6 +141,31 @@ def test_a_source_that_could_not_be_opened_is_done_if_its_file_is_as_it_was():
 def _put(store: Store, number: int, results: list[PageResult], fingerprint: str = KEYS.config_fingerprint) -> None:
     keys = RunKeys("run", fingerprint, NOON, KEYS.engine)
     store.put_new(part_key("pages", keys, number), encode("pages", [page_row(keys, result) for result in results]))
+
+
+def test_a_document_refused_for_something_that_may_have_changed_is_looked_at_again_and_still_known():
+    ledger = Ledger(look_again=frozenset({"encrypted"}))
+    for uri, code in (("file:///a", "encrypted"), ("file:///b", "no_pages")):
+        ledger.note_unopened(uri, ID, str(Status.FAILED), code)
+        ledger.tell(a_document(uri, None, ID))
+    assert ledger.done(Source("file:///a", etag="etag")) is None
+    assert ledger.done(Source("file:///b", etag="etag")) == Done(1, 1)
+    assert ledger.unopened(a_document("file:///a", None, ID)) == ("failed", "encrypted")
+
+
+def test_pages_that_were_left_out_count_only_while_they_are_not_asked_for():
+    rows = [(0, "ok"), (1, "skipped:not_selected"), (2, "skipped:not_selected"), (3, "skipped:no_text_layer")]
+    ledger = Ledger(Selection(((1, 2),)))
+    ledger.note("file:///a.pdf", ID, rows)
+    document, other = a_document(page_count=4), a_document("file:///b.pdf", page_count=4)
+    counted = {0: "ok", 2: "skipped:not_selected", 3: "skipped:no_text_layer"}
+    assert _pages(ledger.pages(document)) == counted
+    assert _pages(ledger.elsewhere(other)) == counted
+    ledger.tell(document)
+    assert ledger.done(Source("file:///a.pdf", etag="etag")) is None
+    ledger.selection = Selection(((1, 1),))
+    ledger.tell(document)
+    assert ledger.done(Source("file:///a.pdf", etag="etag")) == Done(4, 0)
 
 
 def test_a_ledger_is_read_from_the_rows_of_the_same_configuration(tmp_path: Path):

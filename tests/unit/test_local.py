@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ COLUMNS = ("uri", "page_index", "page_count", "status", "error_code", "text", "b
 
 def _job(folder: Path, output: Path, *engine_options: str, **options: Any) -> JobConfig:
     fixed: dict[str, Any] = {"engine": "fake", "engine_options": engine_options, "runner": "local", "progress": "none"}
+    fixed |= documents.READ_EVERY_PAGE
     return JobConfig(**{"inputs": (str(folder),), "out": str(output), **fixed, **options})
 
 
@@ -103,7 +105,7 @@ def test_what_a_listing_does_not_show_is_found_by_hashing_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """On a file system that shows no change of a file, such as some network shares."""
-    for module in ("pipeline.source", "pipeline.raster"):
+    for module in ("pipeline.source", "pipeline.raster", "pipeline.raster.identity"):
         monkeypatch.setattr(f"{module}.local_etag", lambda status: "1-2-3-4")
     run(_job(folder, tmp_path / "out"))
     documents.pdf(folder / "a.pdf", 1)
@@ -338,3 +340,79 @@ def test_a_plan_tells_of_pages_that_cannot_be_sized(tmp_path: Path):
 def test_a_plan_needs_an_input():
     with pytest.raises(ConfigurationError, match="name at least one input"):
         make_plan(JobConfig(engine="fake"))
+
+
+def _ends(out: Path, name: str) -> dict[int | None, tuple[str, str | None]]:
+    """What the last row says of each page of a file."""
+    rows = [row for row in _rows(out) if row["uri"].endswith(name)]
+    return {row["page_index"]: (row["status"], row["error_code"]) for row in rows}
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    """An empty folder."""
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def test_pages_that_are_not_asked_for_get_rows_that_say_so_and_can_be_asked_for_later(inbox: Path, tmp_path: Path):
+    documents.pdf(inbox / "a.pdf", 5)
+    job, out = partial(_job, inbox, tmp_path / "out"), tmp_path / "out"
+    report = run(job(pages="2-3,5", max_pages_per_document=2))
+    assert report.outcome == "done"
+    left_out = ("skipped", "not_selected")
+    assert _ends(out, "a.pdf") == {0: left_out, 1: ("ok", None), 2: ("ok", None), 3: left_out, 4: left_out}
+    said = {row["error_message"] for row in _rows(out, columns=("error_message", "status")) if row["status"] != "ok"}
+    assert said == {"not asked for: --pages 2-3,5 --max-pages-per-document 2"}
+    assert run(job(pages="2-3,5", max_pages_per_document=2)).totals.pages == 0
+    assert run(job(pages="3-4")).totals.pages == 1
+    assert run(job()).totals.pages == 2
+    assert _ends(out, "a.pdf") == dict.fromkeys(range(5), ("ok", None))
+    assert run(job(pages="1")).totals.pages == 0
+
+
+def test_a_document_larger_than_asked_for_is_skipped_until_the_limit_is_raised(inbox: Path, tmp_path: Path):
+    small, large = (
+        documents.png(inbox / "a.png", "a"),
+        documents.png(inbox / "b.png", "b", (900, 900)),
+    )
+    job, out = partial(_job, inbox, tmp_path / "out"), tmp_path / "out"
+    limit = small.stat().st_size
+    assert run(job(max_document_bytes=limit)).outcome == "done"
+    assert _ends(out, "a.png") == {0: ("ok", None)}
+    assert _ends(out, "b.png") == {None: ("skipped", "document_too_large")}
+    (told,) = [
+        row for row in _rows(out, "documents", ("uri", "document_id", "size_bytes")) if row["document_id"] is None
+    ]
+    assert (told["uri"].endswith("b.png"), told["size_bytes"]) == (True, large.stat().st_size)
+    again = run(job(max_document_bytes=limit))
+    assert (again.totals.pages, again.totals.documents_already_done) == (0, 2)
+    assert run(job(max_document_bytes=large.stat().st_size)).totals.pages == 1
+    assert _ends(out, "b.png")[0] == ("ok", None)
+
+
+def test_a_document_is_opened_with_the_password_that_fits(inbox: Path, tmp_path: Path):
+    documents.encrypted_pdf(inbox / "a.pdf")
+    job, out, passwords = partial(_job, inbox, tmp_path / "out"), tmp_path / "out", tmp_path / "passwords"
+    assert run(job()).exit_code == EXIT_PAGES_FAILED
+    passwords.write_text("wrong\nUser\n")
+    wrong = run(job(password_file=str(passwords)))
+    assert (wrong.totals.pages, wrong.totals.pages_failed_before) == (0, 1)
+    passwords.write_bytes("\ufeffwrong\r\nuser\r\n".encode())
+    right = run(job(password_file=str(passwords)))
+    assert (right.totals.pages, right.outcome) == (1, "done")
+    assert _ends(out, "a.pdf")[0] == ("ok", None)
+    assert "user" not in "".join(row["config"].replace(str(tmp_path), "") for row in _rows(out, "runs", ("config",)))
+    assert run(job(password_file=str(passwords))).totals.pages == 0
+
+
+@pytest.mark.parametrize(("content", "problem"), [(None, "No such file"), (b"\xff\xfe\xfa", "it is not UTF-8")])
+def test_passwords_that_cannot_be_read_are_an_error_before_anything_starts(
+    content: bytes | None, problem: str, inbox: Path, tmp_path: Path
+):
+    documents.pdf(inbox / "a.pdf", 1)
+    if content is not None:
+        (tmp_path / "p").write_bytes(content)
+    with pytest.raises(ConfigurationError, match=f"--password-file .*p: {problem}"):
+        run(_job(inbox, tmp_path / "out", password_file=str(tmp_path / "p")))
+    assert not (tmp_path / "out").exists()

@@ -179,7 +179,7 @@ def test_one_frame_too_large_takes_no_other_down(tmp_path: Path):
 
 def test_the_limit_is_an_option_that_does_not_alter_the_fingerprint(tmp_path: Path):
     config = JobConfig(engine="fake", max_image_pixels=1000, page_timeout=7.0, rasterizer_memory_mb=9)
-    assert raster_limits(config) == RasterLimits(7.0, 9 << 20, False, 1000)
+    assert raster_limits(config) == RasterLimits(7.0, 9 << 20, max_image_pixels=1000)
     parts = [prepare(c).spec.fingerprint_parts() for c in (config, JobConfig(engine="fake"))]
     assert parts[0] == parts[1]
     _png(tmp_path / "a.png", 50, 30)
@@ -192,7 +192,7 @@ def test_the_rows_of_a_run_say_what_was_refused_and_what_was_made_smaller(tmp_pa
     _png(tmp_path / "in" / "large.png", 50, 30)
     pdf(tmp_path / "in" / "wide.pdf", (400, 300, BLACK))
     inputs, out = (str(tmp_path / "in"),), str(tmp_path / "out")
-    options = {"engine": "fake", "runner": "local", "progress": "none", "dpi": 72.0}
+    options = {"engine": "fake", "runner": "local", "progress": "none", "dpi": 72.0, **documents.READ_EVERY_PAGE}
     run(JobConfig(inputs=inputs, out=out, max_image_pixels=1000, max_page_pixels=10_000, **options))
     columns = ("status", "error_code", "error_message")
     rows = sorted(row for part in read_columns(Store.open(out), "pages", columns) for row in part)

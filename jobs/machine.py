@@ -1,0 +1,49 @@
+"""Machine: what the row of a run says of the software and the hardware that it ran on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pipeline import __version__
+
+_REPORTED_PACKAGES = (
+    "ray",
+    "pymupdf",
+    "pillow",
+    "pyarrow",
+    "rapidocr",
+    "onnxruntime",
+    "torch",
+    "transformers",
+)
+
+
+def versions() -> dict[str, str]:
+    """Of Pagemill, Python, and the libraries that can alter what comes out, as far as they are installed."""
+    found = {"pagemill": __version__, "python": platform.python_version()}
+    return found | _installed(_REPORTED_PACKAGES)
+
+
+def _installed(packages: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """The machine of the driver."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "node": platform.node(),
+        "system": platform.platform(),
+        "cpus": os.cpu_count(),
+        "memory_bytes": memory_bytes,
+    }
