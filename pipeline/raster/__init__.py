@@ -22,7 +22,7 @@ from pipeline.raster.fake import FakeReader
 from pipeline.raster.identity import identify, refuse_no_document, status_of
 from pipeline.raster.ink import is_blank
 from pipeline.raster.layer import Layer
-from pipeline.raster.upright import upright
+from pipeline.raster.upright import turned_upright
 from pipeline.result import Failure, Probe, Recognition, Settled, Stage, Status, Unrendered, one_line
 
 __all__ = ["Reader", "identify", "probe", "render_pages", "size_pages"]
@@ -120,14 +120,14 @@ def _make(reader: Reader, page: Page, rule: RasterRule) -> Raster | Settled:
         return Settled(sized, Status.TEXT_LAYER, layer.recognition)
     sized, pixels = reader.render(page, rule)
     sized = replace(sized, text_layer=layer.verdict if layer else None)
-    if rule.skip_blank and is_blank(pixels):
+    if rule.skip_blank and is_blank(pixels, sized.dpi):
         return Settled(sized, Status.BLANK, Recognition(""))
     if rule.text_layer == "only":
         said = f"the text layer is {layer.verdict}" if layer else "a picture has no text layer"
         failure = Failure(Stage.RASTERIZE, ErrorCode.NO_TEXT_LAYER, f"{said}; --text-layer auto has an engine read it")
         return Settled(sized, Status.SKIPPED, failure=failure)
     if rule.orientation == "auto":
-        sized, pixels = upright(sized, pixels)
+        sized, pixels = turned_upright(sized, pixels, rule)
     return Raster(sized, pixels)
 
 

@@ -47,7 +47,7 @@ DOORS = {
     "obstore": {"pipeline.store"},
     "pathspec": {"pipeline.source"},
     "rapidocr": {"pipeline.engines"},
-    "onnxruntime": {"pipeline.engines"},
+    "onnxruntime": {"pipeline.engines", "pipeline.raster"},
     "torch": {"pipeline.engines"},
     "transformers": {"pipeline.engines"},
     "typer": {"jobs"},
