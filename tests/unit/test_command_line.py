@@ -47,7 +47,7 @@ def test_a_run_ends_with_0_and_a_second_one_too(pdf: Path, tmp_path: Path, capsy
     arguments = ("run", str(pdf), str(tmp_path / "out"), *LOCAL)
     code, out, _ = _ends(capsys, *arguments)
     assert code == 0
-    assert "3 ok" in out
+    assert "3 text_layer" in out
     code, out, _ = _ends(capsys, *arguments)
     assert code == 0
     assert "(3 more were done before)" in out
@@ -156,7 +156,7 @@ def test_a_job_may_be_told_all_in_its_file(pdf: Path, tmp_path: Path, capsys: py
     text = f'inputs = ["{pdf}"]\nout = "{tmp_path}/out"\nengine = "fake"\nrunner = "local"\nprogress = "none"\n'
     code, out, _ = _ends(capsys, "run", "--config", _file(tmp_path, text))
     assert code == 0
-    assert "3 ok" in out
+    assert "3 text_layer" in out
 
 
 def test_a_flag_that_is_given_counts_on_the_command_line(pdf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

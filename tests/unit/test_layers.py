@@ -21,7 +21,7 @@ LAYERS = (
     {"pipeline.bucket"},
     {"pipeline.batch"},
     {"pipeline.result"},
-    {"pipeline.order", "pipeline.block"},
+    {"pipeline.order", "pipeline.block", "pipeline.soundness"},
     {"pipeline.stats", "pipeline.store", "pipeline.raster", "pipeline.engines"},
     {"pipeline.table", "pipeline.source"},
     {"pipeline.parquet"},
@@ -57,7 +57,7 @@ DOORS = {
 
 PURE = (
     *("errors", "selection", "option", "config", "document", "page", "bucket", "batch", "result"),
-    *("order", "block", "stats", "task", "intake", "flow", "placement"),
+    *("order", "block", "soundness", "stats", "task", "intake", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("order.box", "order.direction", "order.columns", "order.cells", "order.rows", "order.text"),
 )

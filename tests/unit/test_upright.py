@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.page import RasterRule, SizedPage
+from pipeline.raster.reading import session
 from pipeline.raster.upright import quarters_to_upright, turned_upright
 
 from .samples import a_page
@@ -103,8 +103,7 @@ def test_an_upright_page_is_given_back_untouched():
 
 
 def test_a_model_that_is_missing_is_told_as_a_missing_library():
-    upright = importlib.import_module("pipeline.raster.upright")
     with pytest.raises(ImportError, match=r"no \*_nothing\.onnx in the package rapidocr: install"):
-        upright._session("rapidocr", "*_nothing.onnx")
+        session("rapidocr", "*_nothing.onnx")
     with pytest.raises(ImportError, match="in the package no_such_package"):
-        upright._session("no_such_package", "*.onnx")
+        session("no_such_package", "*.onnx")
