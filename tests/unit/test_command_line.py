@@ -47,7 +47,7 @@ def test_a_run_ends_with_0_and_a_second_one_too(pdf: Path, tmp_path: Path, capsy
     arguments = ("run", str(pdf), str(tmp_path / "out"), *LOCAL)
     code, out, _ = _ends(capsys, *arguments)
     assert code == 0
-    assert "3 text_layer" in out
+    assert "3 ok" in out
     code, out, _ = _ends(capsys, *arguments)
     assert code == 0
     assert "(3 more were done before)" in out
