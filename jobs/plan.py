@@ -14,7 +14,7 @@ from pipeline.document import Source
 from pipeline.errors import ConfigurationError, PageFault
 from pipeline.page import Page, RasterLimits, RasterRule, SizedPage
 from pipeline.raster import probe, size_pages
-from pipeline.result import Failure, Stage
+from pipeline.result import Failure, Probe, Stage
 from pipeline.source import Discovery
 
 
@@ -143,8 +143,7 @@ class _Twins:
 
 def _sized_pages(discovery: Discovery, rule: RasterRule, limits: RasterLimits, plan: Plan) -> Iterator[SizedPage]:
     twins = _Twins()
-    for source in discovery.sources():
-        found = probe(source, hash_content=False, limits=limits)
+    for source, found in _probed(discovery.sources(), limits):
         document = found.document
         if found.failure is not None:
             _note(plan, source.uri, found.failure)
@@ -164,6 +163,16 @@ def _sized_pages(discovery: Discovery, rule: RasterRule, limits: RasterLimits, p
                     _note(plan, _where(item.page), item.failure)
         except PageFault as fault:
             _note(plan, source.uri, Failure.of(Stage.DISCOVER, fault))
+
+
+def _probed(sources: Iterable[Source], limits: RasterLimits) -> Iterator[tuple[Source, Probe]]:
+    """Each source that is no archive, and the members of those that are."""
+    for source in sources:
+        found = probe(source, hash_content=False, limits=limits)
+        if found.members:
+            yield from _probed(found.members, limits)
+        else:
+            yield source, found
 
 
 def _note(plan: Plan, where: str, failure: Failure) -> None:

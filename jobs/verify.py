@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -19,7 +20,7 @@ from pipeline.audit.output import Audit
 from pipeline.document import Document, Source, path_of_uri
 from pipeline.errors import EXIT_DONE, EXIT_PAGES_FAILED, InputError, PageFault, UsageError
 from pipeline.lease import writer
-from pipeline.raster import identify
+from pipeline.raster import identify, members_of
 from pipeline.source import LEASE_FOLDER, Discovery
 from pipeline.store import Store
 from pipeline.table import SCHEMAS
@@ -157,7 +158,7 @@ def _of_newest_run(verdict: Verdict) -> Discovery:
 def _compare(verdict: Verdict, discovery: Discovery) -> None:
     """Every source against the rows of its document; then what is in the output and not among the sources."""
     documents, found, num_unreadable = verdict.audit.documents, set[str](), 0
-    looked_at = _looked_at(discovery.sources(), hash_inputs=verdict.hashed)
+    looked_at = _looked_at(_with_members(discovery.sources()), hash_inputs=verdict.hashed)
     for source, document in tqdm(looked_at, "comparing", unit=" inputs", leave=False, disable=None):
         verdict.num_inputs += 1
         found.add(source.uri)
@@ -191,6 +192,16 @@ def _note_others(verdict: Verdict, found: set[str]) -> None:
 
 def _many(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _with_members(sources: Iterator[Source]) -> Iterator[Source]:
+    """The sources, with the members of archives in the place of these; an archive that cannot be read stands itself."""
+    for source in sources:
+        members: Sequence[Source] = ()
+        if source.problem is None:
+            with suppress(PageFault):
+                members = members_of(identify(source.uri, hash_content=False))
+        yield from members or (source,)
 
 
 def _looked_at(sources: Iterator[Source], *, hash_inputs: bool) -> Iterator[tuple[Source, Document | None]]:

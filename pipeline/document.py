@@ -142,22 +142,49 @@ def uri_of_path(path: str) -> str:
     """The `file://` URI of an absolute local path, whatever bytes the path has.
 
     Printable letters beyond ASCII stay as they are (an IRI, RFC 3987), so that a person can read and
-    search the column; a byte that is not UTF-8, a control, a blank, `%`, `?` and `#` are escaped.
+    search the column; a byte that is not UTF-8, a control, a blank, `%`, `?` and `#` are escaped, and so is
+    an exclamation mark at the end of a folder's name, since `!/` leads into an archive.
     """
+    return "file://" + escaped(path).replace(_INTO, "%21/")
+
+
+def escaped(name: str) -> str:
+    """A path or the name of a member as it is written in a URI."""
     try:
-        text = os.fsencode(path).decode("utf-8")
+        text = os.fsencode(name).decode("utf-8")
     except UnicodeDecodeError:
-        return "file://" + "".join(_escape(byte) for byte in os.fsencode(path))
-    return "file://" + "".join(_iri(character) for character in text)
+        return "".join(_escape(byte) for byte in os.fsencode(name))
+    except UnicodeEncodeError:  # lone surrogates that stand for no byte
+        return "".join(_escape(byte) for byte in name.encode("utf-8", "surrogatepass"))
+    return "".join(_iri(character) for character in text)
 
 
 def path_of_uri(uri: str) -> str:
-    """The local path of a `file://` URI: the inverse of `uri_of_path`, byte for byte.
+    """The local path of a `file://` URI, of a member that of its archive: the inverse of `uri_of_path`, byte for byte.
 
     The host may be named as `localhost` (RFC 8089).
     """
-    path = uri.removeprefix("file://")
+    path = uri.removeprefix("file://").partition(_INTO)[0]
     return os.fsdecode(unquote_to_bytes(path.removeprefix("localhost") if path.startswith("localhost/") else path))
+
+
+def member_of_uri(uri: str) -> str:
+    """The key of the member of an archive that a URI names; empty if it names a file."""
+    return uri.partition(_INTO)[2]
+
+
+def uri_of_member(archive_uri: str, key: str) -> str:
+    """The URI of a member by its key."""
+    return f"{archive_uri}{_INTO}{key}"
+
+
+def is_litter(name: str) -> bool:
+    """Whether a name is hidden, or that of what desktop systems and Office leave lying about."""
+    return name.startswith((".", "~$")) or name.lower() in _LITTER
+
+
+_INTO = "!/"
+_LITTER = ("thumbs.db", "desktop.ini", "ehthumbs.db", "__macosx")
 
 
 def _escape(byte: int) -> str:

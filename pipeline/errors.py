@@ -127,6 +127,9 @@ class ErrorCode(StrEnum):
     NOT_A_FILE = "not_a_file"  #: a pipe, a socket, a device
     EMPTY_FILE = "empty_file"  #: zero bytes
     UNSUPPORTED_TYPE = "unsupported_type"  #: a known or unknown kind of file that is no document
+    OFFICE_DOCUMENT = "office_document"  #: an Office file or another kind to be converted first; the message says how
+    EMAIL = "email"  #: a message or mailbox: its attachments have to be saved first
+    UNSUPPORTED_ARCHIVE = "unsupported_archive"  #: an archive that is not looked into, or one within another
     NOT_A_DOCUMENT = "not_a_document"  #: named like a document, but its content is something else
     BROKEN_DOCUMENT = "broken_document"  #: the right kind of file, damaged beyond opening
     ENCRYPTED = "encrypted"  #: needs a password
@@ -152,6 +155,9 @@ RETRYABLE_CODES = frozenset({ErrorCode.NOT_FOUND, ErrorCode.UNREADABLE, ErrorCod
 SKIPPED_CODES = frozenset(
     {
         ErrorCode.UNSUPPORTED_TYPE,
+        ErrorCode.OFFICE_DOCUMENT,
+        ErrorCode.EMAIL,
+        ErrorCode.UNSUPPORTED_ARCHIVE,
         ErrorCode.NOT_A_FILE,
         ErrorCode.DOCUMENT_TOO_LARGE,
         ErrorCode.NOT_SELECTED,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pathspec
 
-from pipeline.document import Source, absolute_path, local_etag, path_of_uri, uri_of_path
+from pipeline.document import Source, absolute_path, is_litter, local_etag, path_of_uri, uri_of_path
 from pipeline.errors import ErrorCode, InputError
 
 IGNORE_FILE = ".pagemillignore"
@@ -23,7 +23,6 @@ LEASE_FOLDER = "_lease"
 LEASE_NAME = re.compile(r"\d{8,}\.(json|alive|released)")
 """What lies in it; a folder called like it that holds no such file is anybody's."""
 
-_JUNK = ("thumbs.db", "desktop.ini", "ehthumbs.db")
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".download")
 
 
@@ -146,8 +145,7 @@ class Discovery:
         return local_etag(status) if stat.S_ISREG(status.st_mode) else None
 
     def _leaves_out(self, entry: os.DirEntry[str], is_folder: bool, rules: _Rules) -> bool:
-        name = entry.name.lower()
-        if name.startswith((".", "~$")) or name in _JUNK or (not is_folder and name.endswith(_UNFINISHED)):
+        if is_litter(entry.name) or (not is_folder and entry.name.lower().endswith(_UNFINISHED)):
             return True
         if is_folder:
             is_output = entry.path == self.out or _is_output(entry.path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,14 @@ def pdf_with_an_odd_page(
     )
 
 
+def zip_of(path: Path, members: Mapping[str, bytes]) -> Path:
+    """A ZIP archive of these files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
 def strangers_folder(root: Path) -> Path:
     """What a folder of real life looks like: documents of several kinds, one of them twice, and rubbish among them."""
     (root / "sub folder").mkdir(parents=True)
@@ -114,7 +124,7 @@ def strangers_folder(root: Path) -> Path:
     (root / "empty.pdf").write_bytes(b"")
     (root / "cut.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<<")
     (root / "text.tif").write_text("this is no picture")
-    (root / "notes.docx").write_bytes(b"PK\x03\x04 not an XPS package")
+    zip_of(root / "notes.docx", {"[Content_Types].xml": b"<Types/>", "word/document.xml": b"<w/>"})
     (root / ".hidden.pdf").write_bytes(b"%PDF-1.7")
     return root
 

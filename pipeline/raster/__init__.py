@@ -9,23 +9,24 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from pipeline.document import MUPDF_TYPES, Document, Source, local_etag, path_of_uri, same_content
+from pipeline.document import MUPDF_TYPES, Document, Source, local_etag, same_content
 from pipeline.errors import ErrorCode, MachineError, PageFault, transient
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
 from pipeline.raster.fake import FakeReader
-from pipeline.raster.identity import identify, refuse_no_document, status_of
+from pipeline.raster.identity import identify, members_of, opened_file, refuse_no_document
 from pipeline.raster.ink import is_blank
 from pipeline.raster.layer import Layer
 from pipeline.raster.upright import turned_upright
 from pipeline.result import Failure, Probe, Recognition, Settled, Stage, Status, Unrendered, one_line
 
-__all__ = ["Reader", "identify", "probe", "render_pages", "size_pages"]
+__all__ = ["Reader", "identify", "members_of", "probe", "render_pages", "size_pages"]
 
 _NO_LIMITS = RasterLimits()
 
@@ -59,6 +60,8 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
             raise PageFault(source.problem, source.detail)
         document = identify(source.uri, hash_content=hash_content, limits=limits)
         refuse_no_document(document, limits)
+        if members := members_of(document, source.etag):
+            return Probe(document, members=members)
         with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))
     except PageFault as fault:
@@ -158,13 +161,16 @@ class _Opened:
 
     def __enter__(self) -> Reader:
         document = self._document
-        path = path_of_uri(document.uri)
-        if not same_content(local_etag(status_of(path)), document.etag):
-            raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
-        try:
-            self._reader = self._open(path)
-        except ImportError as error:
-            raise PageFault(ErrorCode.UNREADABLE, f"the decoder cannot be loaded: {error}") from error
+        with ExitStack() as stack:
+            path, status = stack.enter_context(opened_file(document.uri, self._limits))
+            if not same_content(local_etag(status), document.etag):
+                raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
+            try:
+                self._reader = self._open(path)
+            except ImportError as error:
+                raise PageFault(ErrorCode.UNREADABLE, f"the decoder cannot be loaded: {error}") from error
+            stack.callback(self._reader.close)
+            self._close = stack.pop_all()
         return self._reader
 
     def _open(self, path: str) -> Reader:
@@ -180,4 +186,4 @@ class _Opened:
         return PictureReader(path, document.media_type or "", self._limits.max_image_pixels)
 
     def __exit__(self, *_: object) -> None:
-        self._reader.close()
+        self._close.close()

@@ -4,64 +4,112 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from pipeline.document import (
     HEAD_BYTES,
+    MUPDF_TYPES,
     Document,
+    Source,
     claims_to_be_a_document,
     local_etag,
     media_type_of,
+    member_of_uri,
     path_of_uri,
+    uri_of_member,
 )
 from pipeline.errors import ErrorCode, PageFault
+from pipeline.foreign import FOREIGN, foreign_type_of, package_type_of
 from pipeline.page import RasterLimits
+from pipeline.raster.archive import ARCHIVE_TYPES, TAR, ZIP, is_tar, members, must_be_regular, opened_member
 from pipeline.raster.fake import MAGIC as FAKE_MAGIC
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
 
 _CHUNK_BYTES = 1 << 20
+_OLE_BYTES = 1 << 18
+"""How much of a compound file is searched for the names of its streams."""
 _NO_LIMITS = RasterLimits()
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 
 
 def identify(uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS) -> Document:
-    """Stat, hash and sniff a file without opening it; `media_type` is None if it is of no type we read.
+    """Stat, hash and sniff a file without opening it; `media_type` is None if it is of no type we know.
 
     `page_count` stays None, and so does `document_id` without `hash_content` and for a file that is too large: only
-    the first bytes are read then.
+    the first bytes are read then. Of a member of an archive, `etag` is that of the archive.
 
     Raises:
         PageFault: there is no file, or it cannot be read.
     """
-    path = path_of_uri(uri)
+    with opened_file(uri, limits) as (path, status):
+        size = os.stat(path).st_size
+        is_too_large = bool(limits.max_document_bytes) and size > limits.max_document_bytes
+        digest, head = _read(path, hash_content and not is_too_large)
+        return Document(
+            uri,
+            document_id=digest,
+            size_bytes=size,
+            modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
+            etag=local_etag(status),
+            media_type=_type_of(path, head, limits),
+        )
+
+
+@contextmanager
+def opened_file(uri: str, limits: RasterLimits = _NO_LIMITS) -> Iterator[tuple[str, os.stat_result]]:
+    """A path under which a file or a member of an archive can be read, and what is known of the file on the disk.
+
+    Raises:
+        PageFault: there is no such file or member, or it cannot be read.
+    """
+    path, key = path_of_uri(uri), member_of_uri(uri)
     status = status_of(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise PageFault(ErrorCode.NOT_A_FILE, "not a regular file")
-    is_too_large = bool(limits.max_document_bytes) and status.st_size > limits.max_document_bytes
-    digest, head = _read(path, hash_content and not is_too_large)
-    return Document(
-        uri,
-        document_id=digest,
-        size_bytes=status.st_size,
-        modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
-        etag=local_etag(status),
-        media_type=_fake_type(head, limits) or media_type_of(head) or _package_type(path, head),
-    )
+    must_be_regular(status)
+    if not key:
+        yield path, status
+        return
+    kind = _type_of(path, _read(path, hash_content=False)[1], limits)
+    if kind not in ARCHIVE_TYPES:
+        raise PageFault(ErrorCode.DOCUMENT_CHANGED, "what was an archive is none any more")
+    with opened_member(path, kind or "", key, limits) as inner:
+        yield inner, status
+
+
+def members_of(document: Document, etag: str | None = None) -> tuple[Source, ...]:
+    """The files in an archive as sources, in their order; none if the document is no archive.
+
+    Args:
+        document: What was identified.
+        etag: What each is to be known by, so that it can be passed over once it is done.
+
+    Raises:
+        PageFault: the archive is damaged, holds nothing, or lies within another.
+    """
+    if document.media_type not in ARCHIVE_TYPES:
+        return ()
+    if member_of_uri(document.uri):
+        raise PageFault(ErrorCode.UNSUPPORTED_ARCHIVE, "an archive within an archive: unpack the outer one first")
+    found = members(path_of_uri(document.uri), document.media_type or "")
+    return tuple(Source(uri_of_member(document.uri, member.key), etag=etag) for member in found)
 
 
 def refuse_no_document(document: Document, limits: RasterLimits = _NO_LIMITS) -> None:
     """Raise a `PageFault` for what is no document, or a larger one than may be opened."""
     size, limit = document.size_bytes or 0, limits.max_document_bytes
-    if limit and size > limit:
-        raise PageFault(ErrorCode.DOCUMENT_TOO_LARGE, f"{size:,} bytes, the limit is {limit:,} (--max-document-bytes)")
-    if document.size_bytes == 0:
+    if size == 0:
         raise PageFault(ErrorCode.EMPTY_FILE, "the file is empty (0 bytes)")
-    if document.media_type is not None:
+    if document.media_type not in ARCHIVE_TYPES and limit and size > limit:
+        raise PageFault(ErrorCode.DOCUMENT_TOO_LARGE, f"{size:,} bytes, the limit is {limit:,} (--max-document-bytes)")
+    code, what = FOREIGN.get(document.media_type or "", (ErrorCode.UNSUPPORTED_TYPE, "not a PDF, XPS or image"))
+    if document.media_type is not None and document.media_type not in FOREIGN:
         return
     if claims_to_be_a_document(document.uri):
-        raise PageFault(ErrorCode.NOT_A_DOCUMENT, "named like a document, but the content is something else")
-    raise PageFault(ErrorCode.UNSUPPORTED_TYPE, "not a PDF, XPS or image")
+        kind = what if document.media_type else "something else"
+        raise PageFault(ErrorCode.NOT_A_DOCUMENT, f"named like a document, but the content is {kind}")
+    raise PageFault(code, what)
 
 
 def status_of(path: str) -> os.stat_result:
@@ -80,7 +128,7 @@ def _read(path: str, hash_content: bool) -> tuple[str | None, bytes]:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
             while chunk := file.read(_CHUNK_BYTES):
-                head = head or chunk[:HEAD_BYTES]
+                head = head or chunk[:_OLE_BYTES]
                 if not hash_content:
                     break
                 digest.update(chunk)
@@ -89,20 +137,35 @@ def _read(path: str, hash_content: bool) -> tuple[str | None, bytes]:
     return digest.hexdigest() if hash_content else None, head
 
 
-def _fake_type(head: bytes, limits: RasterLimits) -> str | None:
-    return FAKE_TYPE if limits.fake_decoder and head.startswith(FAKE_MAGIC) else None
+def _type_of(path: str, data: bytes, limits: RasterLimits) -> str | None:
+    head = data[:HEAD_BYTES]
+    if limits.fake_decoder and head.startswith(FAKE_MAGIC):
+        return FAKE_TYPE
+    known = media_type_of(head)
+    is_archived = head.startswith((b"PK\x03\x04", *_COMPRESSED)) or head[257:262] == b"ustar"
+    if known in MUPDF_TYPES and is_archived:
+        known = None  # the header of a PDF that stands in the first bytes of an archive is that of a member
+    if known is not None:
+        return known
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _package_type(path)
+    if head[257:262] == b"ustar" or head.startswith(_COMPRESSED):
+        return TAR if is_tar(path) else "application/gzip"
+    return foreign_type_of(data)
 
 
-def _package_type(path: str, head: bytes) -> str | None:
-    """XPS is a ZIP whose directory, at the file's end, names a fixed document sequence (ECMA-388)."""
-    if not head.startswith(b"PK\x03\x04"):
-        return None
+def _package_type(path: str) -> str | None:
+    """What a ZIP is by its directory, at the file's end: a document of XML parts (XPS: ECMA-388), or an archive."""
     try:
         with zipfile.ZipFile(path) as package:
             names = package.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return None
-    return "application/oxps" if any(name.lower().endswith(".fdseq") for name in names) else None
+            mimetype = b""
+            if "mimetype" in names:
+                with package.open("mimetype") as file:
+                    mimetype = file.read(100)
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError):
+        return ZIP  # a damaged one: to be told as such when it is opened
+    return package_type_of(set(names), mimetype) or ZIP
 
 
 def _fault_of(error: OSError) -> PageFault:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pipeline.document import (
     DOCUMENT_SUFFIXES,
     claims_to_be_a_document,
+    escaped,
     local_etag,
     media_type_of,
     path_of_uri,
@@ -143,3 +144,7 @@ def test_an_etag_changes_with_the_inode_and_the_content_is_another_only_with_the
     os.utime(path)
     assert not same_content(local_etag(before), local_etag(path.stat()))
     assert not same_content(None, None)
+
+
+def test_a_name_that_no_file_system_gives_can_be_written_in_a_uri_all_the_same():
+    assert escaped("a\ud800b") == "a%ED%A0%80b"

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     {"pipeline"},
     {"pipeline.errors", "pipeline.scratch"},
-    {"pipeline.selection", "pipeline.option"},
+    {"pipeline.selection", "pipeline.option", "pipeline.foreign"},
     {"pipeline.config", "pipeline.document"},
     {"pipeline.page"},
     {"pipeline.bucket"},
@@ -56,7 +56,7 @@ DOORS = {
 """Libraries and the only units that may import them."""
 
 PURE = (
-    *("errors", "selection", "option", "config", "document", "page", "bucket", "batch", "result"),
+    *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket", "batch", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("order.box", "order.direction", "order.columns", "order.cells", "order.rows", "order.text"),

@@ -69,7 +69,7 @@ def test_every_page_of_a_strangers_folder_has_one_row(ran: RunReport, tmp_path: 
         ("failed", "empty_file"): 1,
         ("failed", "broken_document"): 1,
         ("failed", "not_a_document"): 1,
-        ("skipped", "unsupported_type"): 1,
+        ("skipped", "office_document"): 1,
     }
     assert (ran.outcome, ran.exit_code) == ("pages_failed", EXIT_PAGES_FAILED)
     assert ran.num_ignored == 1
@@ -172,7 +172,7 @@ def test_documents_batches_and_the_run_have_their_rows(ran: RunReport, tmp_path:
     found = {os.path.basename(row.pop("uri")): tuple(row.values()) for row in _rows(out, "documents", columns)}
     assert found["a.pdf"] == (5, 5, 0, 0, None)
     assert found["locked.pdf"] == (None, 0, 1, 0, "encrypted")
-    assert found["notes.docx"] == (None, 0, 0, 1, "unsupported_type")
+    assert found["notes.docx"] == (None, 0, 0, 1, "office_document")
     assert len(found) == 10
     batches = _rows(out, "batches", ("batch_id", "batch_size"))
     sizes = Counter(row["batch_id"] for row in _rows(out) if row["batch_id"])

@@ -43,8 +43,8 @@ needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may read 
         ("empty", b"", ErrorCode.EMPTY_FILE),
         ("text.tif", b"this is text", ErrorCode.NOT_A_DOCUMENT),
         ("page.PDF", b"<html>404</html>", ErrorCode.NOT_A_DOCUMENT),
-        ("letter.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", ErrorCode.UNSUPPORTED_TYPE),
-        ("letter.docx", b"PK\x03\x04\x14\0", ErrorCode.UNSUPPORTED_TYPE),
+        ("letter.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", ErrorCode.OFFICE_DOCUMENT),
+        ("letter.docx", b"PK\x03\x04\x14\0", ErrorCode.BROKEN_DOCUMENT),
         ("notes.txt", b"BMW invoices, P1 first", ErrorCode.UNSUPPORTED_TYPE),
         ("cut.pdf", b"%PDF-1.7\n1 0 obj\n<<", ErrorCode.BROKEN_DOCUMENT),
         ("cut.png", b"\x89PNG\r\n\x1a\n\0\0", ErrorCode.BROKEN_DOCUMENT),
@@ -67,7 +67,7 @@ def test_a_zip_that_is_no_xps_is_no_document(tmp_path: Path):
     (tmp_path / "a.zip").write_bytes(data.replace(b"seq.fdseq", b"seq.other"))
     failure = failure_of(tmp_path / "a.zip")
     assert failure is not None
-    assert failure.code == ErrorCode.UNSUPPORTED_TYPE
+    assert failure.code == ErrorCode.OFFICE_DOCUMENT
 
 
 def test_a_pdf_without_pages_says_so(tmp_path: Path):
