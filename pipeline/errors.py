@@ -139,6 +139,7 @@ class ErrorCode(StrEnum):
     NOT_SELECTED = "not_selected"  #: a page that the job did not ask for
     NO_TEXT_LAYER = "no_text_layer"  #: no sound text layer, and the job asked for nothing else
     PAGE_TOO_LARGE = "page_too_large"  #: more pixels than the limit allows to decode
+    PAGE_TOO_NARROW = "page_too_narrow"  #: one side is so much longer than the other that the engine refuses it
     OUT_OF_MEMORY = "out_of_memory"  #: rendering or reading this page alone ran out of memory
     PAGE_TIMEOUT = "page_timeout"  #: rendering this page took longer than the limit
     RASTERIZER_CRASHED = "rasterizer_crashed"  #: the process died each time it worked on this page

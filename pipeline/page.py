@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pipeline.errors import ErrorCode, PageFault
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -114,11 +116,28 @@ LENGTH_RULES: dict[str, Callable[[int, int], int]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Fit:
+    """The size of a raster, and its pixels for one unit of the page (a point, or a pixel of an image).
+
+    Sides are rounded, so that what is across and what is down differ from `scale` by a little. `note` is what to
+    say of a page that the limit makes smaller than the resolution asks.
+    """
+
+    width_px: int
+    height_px: int
+    scale: float
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RasterRule:
     """What raster an engine wants, its size being a pure function of the page's, and which pages need one.
 
-    `dpi` is the resolution for vector pages, and the finest one for scans that say their own. Sides are
-    rounded to multiples of `side_multiple_px`; more than `max_pixels` are never made, however large the page.
+    `dpi` is the resolution for vector pages, and the finest one for scans that say their own. Sides are multiples of
+    `side_multiple_px`; more than `max_pixels` are never made, however large the page, and a page that would have less
+    than `min_pixels` is made larger. Where one side is more than `max_aspect` times the other there is no raster.
+    So a model's own processor has nothing left to resize: these are the conditions under which `smart_resize` of
+    transformers keeps a size (for HunyuanOCR 32, 512² to 2048² pixels, and 200).
     `text_layer` and `orientation` are the job's options of these names; with `skip_blank` a page without ink
     goes to no engine.
     """
@@ -130,45 +149,77 @@ class RasterRule:
     text_layer: str = "never"
     orientation: str = "keep"
     skip_blank: bool = False
+    min_pixels: int = 0
+    max_aspect: float | None = None
 
     def length(self, width_px: int, height_px: int) -> int:
         """What a raster of this size costs the model."""
         return LENGTH_RULES[self.length_rule](width_px, height_px)
 
-    def scale_of_points(self, width_pt: float, height_pt: float) -> float:
-        """Pixels per point for a vector page of this size (1 point is 1/72 inch)."""
-        return self._capped(self.dpi / 72, width_pt, height_pt)
+    def fit_points(self, width_pt: float, height_pt: float, finest_dpi: float | None = None) -> Fit:
+        """The raster of a page of this size in points of 1/72 inch.
 
-    def scale_of_pixels(self, width_px: float, height_px: float, dpi: float | None) -> float:
-        """Factor for an image of this size: never above 1, and 1 where its dpi is unknown and it fits."""
-        return self._capped(self._wanted(dpi), width_px, height_px)
+        Args:
+            width_pt: Width of the page as it is shown.
+            height_pt: Its height.
+            finest_dpi: The resolution of what is on the page, if a finer raster would show no more.
 
-    def note_of_points(self, width_pt: float, height_pt: float) -> str | None:
-        """What to say of a vector page that `max_pixels` makes smaller than the resolution asks, if it does."""
-        return self._note(self.dpi / 72, width_pt, height_pt)
+        Raises:
+            PageFault: the page is too narrow for its length.
+        """
+        return self._fit(min(self.dpi, finest_dpi or self.dpi) / 72, width_pt, height_pt)
 
-    def note_of_pixels(self, width_px: float, height_px: float, dpi: float | None) -> str | None:
-        """The same of an image."""
-        return self._note(self._wanted(dpi), width_px, height_px)
+    def fit_pixels(self, width_px: float, height_px: float, dpi: float | None) -> Fit:
+        """The raster of an image of this size, which is enlarged to `min_pixels` only; as it is if its dpi is unknown.
 
-    def side(self, exact_px: float) -> int:
-        """A side in whole pixels, a multiple of `side_multiple_px`, at least one of them."""
+        Raises:
+            PageFault: the image is too narrow for its length.
+        """
+        return self._fit(min(1.0, self.dpi / dpi) if dpi else 1.0, width_px, height_px)
+
+    def _fit(self, wanted: float, width: float, height: float) -> Fit:
+        short, long = sorted((max(width, 1e-9), max(height, 1e-9)))
+        if self.max_aspect and long > self.max_aspect * short:
+            said = f"{long / short:,.0f} times as long as wide, the engine takes {self.max_aspect:g}"
+            raise PageFault(ErrorCode.PAGE_TOO_NARROW, said)
+        scale, round_up = self._scale(wanted, short, long)
+        cells = self._limited(*(max(1, round_up(side * scale / self.side_multiple_px)) for side in (short, long)))
+        short_px, long_px = (count * self.side_multiple_px for count in cells)
+        scale = min(scale, (long_px + self.side_multiple_px) / long)
+        size = (short_px, long_px) if width <= height else (long_px, short_px)
+        return Fit(*size, scale, self._note(width * wanted, height * wanted) if scale < wanted else None)
+
+    def _scale(self, wanted: float, short: float, long: float) -> tuple[float, Callable[[float], int]]:
+        """The factor that keeps the limits on pixels, and which way sides have to be rounded then."""
+        area = math.prod(self._side(side * wanted) for side in (short, long))
+        if area > self.max_pixels:
+            return min(wanted, math.sqrt(self.max_pixels / (short * long))), _floor
+        if area < self.min_pixels:
+            return max(wanted, math.sqrt(self.min_pixels / (short * long))), _ceil
+        return wanted, round
+
+    def _limited(self, short: int, long: int) -> tuple[int, int]:
+        """Sides in units, after rounding may have led over `max_pixels` or `max_aspect`."""
+        most = max(1, self.max_pixels // self.side_multiple_px**2)
+        long = min(long, max(1, most // short))
+        if self.max_aspect and long > self.max_aspect * short:
+            wider = math.ceil(long / self.max_aspect)
+            return (wider, long) if wider * long <= most else (short, int(self.max_aspect * short))
+        return min(short, long), max(short, long)
+
+    def _side(self, exact_px: float) -> int:
         return max(1, round(exact_px / self.side_multiple_px)) * self.side_multiple_px
 
-    def _wanted(self, dpi: float | None) -> float:
-        return min(1.0, self.dpi / dpi) if dpi else 1.0
-
-    def _note(self, wanted: float, width: float, height: float) -> str | None:
-        scale = self._capped(wanted, width, height)
-        width_px, height_px = self.side(width * wanted), self.side(height * wanted)
-        if (width_px, height_px) == (self.side(width * scale), self.side(height * scale)):
-            return None
+    def _note(self, width: float, height: float) -> str:
+        width_px, height_px = self._side(width), self._side(height)
         would_be = f"{width_px} x {height_px} would be {width_px * height_px:,} pixels"
         return f"rendered smaller: {would_be}, the limit is {self.max_pixels:,}"
 
-    def _capped(self, scale: float, width: float, height: float) -> float:
-        short, long = sorted((max(width, 1e-9), max(height, 1e-9)))
-        scale = min(scale, math.sqrt(self.max_pixels / (short * long)))
-        if short * scale >= self.side_multiple_px:
-            return scale
-        return min(scale, self.max_pixels / (long * self.side_multiple_px))  # the short side will be lifted to one unit
+
+def _floor(value: float) -> int:
+    """The next whole number below, or the one that a float has just missed."""
+    return math.floor(value + 1e-9)
+
+
+def _ceil(value: float) -> int:
+    return math.ceil(value - 1e-9)

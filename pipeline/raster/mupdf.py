@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,30 +15,13 @@ from numpy.typing import NDArray
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
 from pipeline.raster.layer import Layer, LayerJudge
+from pipeline.raster.library import pymupdf
+from pipeline.raster.look import covers, finest_dpi, fonts_by_name
 from pipeline.raster.page_tree import num_leaves
 from pipeline.raster.piece import pieces_of
 from pipeline.result import one_line
 
-
-@contextmanager
-def _as_if_missing(*modules: str) -> Iterator[None]:
-    """Let imports of these modules fail, unless they are there already."""
-    hidden = [module for module in modules if module not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for module in hidden:
-            del sys.modules[module]
-
-
-# PyMuPDF loads a layout model and ONNX Runtime where it finds them: 140 MB and 0.6 s a process, not used here.
-with _as_if_missing("pymupdf.layout", "pymupdf4llm"):
-    import pymupdf
-
 _mupdf = pymupdf.mupdf
-pymupdf.TOOLS.mupdf_display_errors(False)
-pymupdf.TOOLS.mupdf_display_warnings(False)
 
 _ALLOCATION = re.compile(r"alloc \([^)]*\) failed|not enough memory|out of memory", re.IGNORECASE)
 _LOST_PAGE = re.compile(r"^non-page object", re.MULTILINE)
@@ -51,8 +32,6 @@ _FILE_TYPES = {"application/pdf": "pdf", "application/oxps": "xps"}
 _TEXT_FLAGS = pymupdf.TEXT_MEDIABOX_CLIP | pymupdf.TEXT_IGNORE_ACTUALTEXT | pymupdf.TEXT_PRESERVE_WHITESPACE
 """Letters as they are drawn: what a PDF says that they stand for in its structure may be anything."""
 _MAX_LOOK_PIXELS = 4_000_000
-_MAX_PICTURES = 50
-"""Pictures of a page that are looked at for text under them; more are bricks of one picture or a pattern."""
 _NO_PAGE = Page("", "", 0, 0)
 _GRAY_THRESHOLD = 0.02
 """How far from gray a colour may be and still count as gray: MuPDF's own value for 'imperceptible'."""
@@ -93,7 +72,7 @@ class MupdfReader:
             pieces = list(pieces_of(found, (box.x0, box.y0, box.x1, box.y1)))
             draw = partial(_drawn, drawing, box)
             scale = sized.width_px / box.width
-            return self._judge.judge(pieces, draw, _covers(loaded), _fonts_by_name(loaded), scale)
+            return self._judge.judge(pieces, draw, covers(loaded), fonts_by_name(loaded), scale)
         except (MemoryError, ImportError):
             raise
         except Exception as error:
@@ -139,17 +118,16 @@ class MupdfReader:
         width_pt, height_pt = loaded.rect.width, loaded.rect.height
         if not (0 < width_pt < 1e6 and 0 < height_pt < 1e6):
             raise PageFault(ErrorCode.BROKEN_PAGE, f"the page's box is {width_pt:g} x {height_pt:g} points")
-        scale = rule.scale_of_points(width_pt, height_pt)
-        width_px, height_px = rule.side(width_pt * scale), rule.side(height_pt * scale)
+        fit = rule.fit_points(width_pt, height_pt, finest_dpi(loaded))
         return SizedPage(
             page,
-            width_px,
-            height_px,
+            fit.width_px,
+            fit.height_px,
             channels,
-            dpi=scale * 72,
+            dpi=fit.scale * 72,
             rotation=int(loaded.rotation) % 360,
-            length=rule.length(width_px, height_px),
-            warning=rule.note_of_points(width_pt, height_pt),
+            length=rule.length(fit.width_px, fit.height_px),
+            warning=fit.note,
         )
 
 
@@ -216,31 +194,6 @@ def _drawn(drawing: Any, page: Any, per_point: float, box: tuple[float, float, f
     per_point = min(per_point, math.sqrt(_MAX_LOOK_PIXELS / max(1e-9, rect.width * rect.height)))
     width_px, height_px = max(1, round(rect.width * per_point)), max(1, round(rect.height * per_point))
     return _draw(drawing, rect, SizedPage(_NO_PAGE, width_px, height_px, 1, None, 0, 0))
-
-
-def _covers(loaded: Any) -> list[tuple[float, float, float, float]]:
-    """Where text lies under a picture that is drawn after it, as boxes told from the page's corner."""
-    log, corner = loaded.get_bboxlog(), loaded.rect
-    texts = [(number, pymupdf.Rect(box)) for number, (kind, box) in enumerate(log) if kind.endswith("-text")]
-    pictures = [(number, pymupdf.Rect(box)) for number, (kind, box) in enumerate(log) if kind == "fill-image"]
-    found = []
-    for number, picture in pictures[:_MAX_PICTURES]:
-        later = [box for n, box in texts if n > number and box.intersects(picture)]
-        for _, box in ((n, box) for n, box in texts if n < number and box.intersects(picture)):
-            part = box & picture
-            middle = (part.tl + part.br) / 2
-            if not any(other.contains(middle) for other in later):
-                found.append((part.x0 - corner.x0, part.y0 - corner.y0, part.x1 - corner.x0, part.y1 - corner.y0))
-    return found
-
-
-def _fonts_by_name(loaded: Any) -> dict[str, object]:
-    """The numbers of the page's fonts by the names that MuPDF gives to spans: several may share a name."""
-    found: dict[str, tuple[int, ...]] = {}
-    for number, _, _, name, *_ in loaded.get_fonts() if loaded.parent.is_pdf else ():
-        plain = name.rpartition("+")[2]
-        found[plain] = tuple(sorted({*found.get(plain, ()), number}))
-    return dict(found)
 
 
 class _Samples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ class PictureReader:
         size = (target.width_px, target.height_px)
         if image.format == "JPEG" and page.page_count == 1:
             image.draft(None, size if frame.rotation % 180 == 0 else size[::-1])
-        upright = ImageOps.exif_transpose(_flattened(image))
+        upright = ImageOps.exif_transpose(_flattened(_in_srgb(image)))
         if upright.size != size:
             upright = upright.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
         return frame, np.asarray(upright)
@@ -166,18 +167,32 @@ def _dpi_of(image: Image.Image) -> tuple[float | None, float | None]:
 
 def _sized(page: Page, frame: _Frame, rule: RasterRule, channels: int) -> SizedPage:
     width, height = frame.stretched
-    scale = rule.scale_of_pixels(width, height, frame.dpi)
-    width_px, height_px = rule.side(width * scale), rule.side(height * scale)
+    fit = rule.fit_pixels(width, height, frame.dpi)
     return SizedPage(
         page,
-        width_px,
-        height_px,
+        fit.width_px,
+        fit.height_px,
         channels,
-        dpi=frame.dpi * scale if frame.dpi else None,
+        dpi=frame.dpi * fit.scale if frame.dpi else None,
         rotation=frame.rotation,
-        length=rule.length(width_px, height_px),
-        warning=rule.note_of_pixels(width, height, frame.dpi),
+        length=rule.length(fit.width_px, fit.height_px),
+        warning=fit.note,
     )
+
+
+def _in_srgb(image: Image.Image) -> Image.Image:
+    """The same picture in the colours that its ICC profile means, if it has another than sRGB; gray stays as it is."""
+    profile = image.info.get("icc_profile")
+    if not profile or image.mode not in ("RGB", "CMYK"):
+        return image
+    try:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        if "srgb" in ImageCms.getProfileDescription(source).lower():
+            return image
+        made = ImageCms.profileToProfile(image, source, ImageCms.createProfile("sRGB"), outputMode="RGB")
+    except (ImageCms.PyCMSError, OSError, ValueError):  # a damaged profile, or one of another kind of colours
+        return image
+    return _keep_exif(made or image, image)
 
 
 def _flattened(image: Image.Image) -> Image.Image:
