@@ -18,12 +18,16 @@ def finest_dpi(loaded: Any) -> float | None:
 
     Of a scan a finer raster shows no more. Annotations and letters are drawn as finely as is asked for.
     """
-    if (
-        not loaded.parent.is_pdf
-        or not loaded.get_images()
-        or next(loaded.annots(), None)
-        or next(loaded.widgets(), None)
-    ):
+    try:
+        return _finest_of_scans(loaded) if loaded.parent.is_pdf and loaded.get_images() else None
+    except MemoryError:
+        raise
+    except Exception:  # what is broken there will be met, and told of, when the page is drawn
+        return None
+
+
+def _finest_of_scans(loaded: Any) -> float | None:
+    if any(True for _ in loaded.annots()) or any(True for _ in loaded.widgets()):
         return None
     if {kind for kind, _ in loaded.get_bboxlog()} - {"fill-image", "ignore-text"}:
         return None

@@ -21,9 +21,7 @@ from .rasters import AS_IS, codes, picture, raster, rasters, sized
 HUNYUAN = RasterRule(200, 2048 * 2048, 32, "hunyuan_visual_tokens", min_pixels=512 * 512, max_aspect=200)
 
 
-def _scan_pdf(
-    path: Path, pixels: NDArray[Any], *, width_pt: float, height_pt: float, rotation: int = 0
-) -> pymupdf.Page:
+def _scan_pdf(pixels: NDArray[Any], *, width_pt: float, height_pt: float, rotation: int = 0) -> pymupdf.Page:
     """A PDF whose one page is a picture, not saved yet."""
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG")
