@@ -156,6 +156,7 @@ def resident_bytes(pid: int) -> int:
 def pipeline_rate(corpus: Path, out: Path, num_pages: int) -> Round:
     """Run the job as a user would, and watch the driver's memory while its rows come in."""
     words = ["--engine", "fake", "--engine-option", "read=false", "--dpi", str(DPI)]
+    words += ["--text-layer", "never", "--orientation", "keep", "--read-blank"]
     often = ["--commit-pages", "100", "--progress", "none", "--json"]
     running = subprocess.Popen(
         [sys.executable, str(ROOT / "run_batch.py"), str(corpus), str(out), *words, *often],

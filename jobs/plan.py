@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from jobs.prepare import prepare
+from jobs.prepare import Prepared, prepare
 from pipeline.batch import Batch, Packer
 from pipeline.config import JobConfig
 from pipeline.document import Source
 from pipeline.errors import ConfigurationError, PageFault
-from pipeline.page import Page, RasterLimits, RasterRule, SizedPage
+from pipeline.page import Page, RasterLimits, SizedPage
 from pipeline.raster import probe, size_pages
 from pipeline.result import Failure, Probe, Stage
+from pipeline.selection import Selection
 from pipeline.source import Discovery
 
 
@@ -112,7 +113,7 @@ def make_plan(config: JobConfig) -> Plan:
     discovery.check()
     plan = Plan(prepared.spec.identity.name, limits.batch_size, prepared.spec.raster.dpi)
     packer = Packer(limits)
-    for sized in _sized_pages(discovery, prepared.spec.raster, prepared.limits, plan):
+    for sized in _sized_pages(discovery, prepared, config.selection, plan):
         packer.add(sized)
         _count(plan, iter(packer.take, None))
     _count(plan, iter(lambda: packer.take(force=True), None))
@@ -141,7 +142,8 @@ class _Twins:
         return is_twin
 
 
-def _sized_pages(discovery: Discovery, rule: RasterRule, limits: RasterLimits, plan: Plan) -> Iterator[SizedPage]:
+def _sized_pages(discovery: Discovery, prepared: Prepared, selection: Selection, plan: Plan) -> Iterator[SizedPage]:
+    rule, limits = prepared.spec.raster, prepared.limits
     twins = _Twins()
     for source, found in _probed(discovery.sources(), limits):
         document = found.document
@@ -152,10 +154,10 @@ def _sized_pages(discovery: Discovery, rule: RasterRule, limits: RasterLimits, p
         plan.documents_by_type[kind] += 1
         plan.size_bytes += document.size_bytes or 0
         if twins.has(source, document.size_bytes or 0):
-            plan.pages_copied += document.page_count or 0
+            plan.pages_copied += selection.mask(document.page_count or 0).bit_count()
             continue
         try:
-            for item in size_pages(document, rule, limits):
+            for item in size_pages(document, rule, limits, selection):
                 if isinstance(item, SizedPage):
                     plan.pages_by_type[kind] += 1
                     yield item

@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from unicodedata import east_asian_width
+from urllib.parse import unquote
 
 from jobs.run import RunReport
-from pipeline.document import path_of_uri
+from pipeline.document import member_of_uri, path_of_uri
 from pipeline.errors import StorageError
 from pipeline.parquet import first_rows, part_key
 from pipeline.result import one_line
@@ -68,7 +69,7 @@ def _what_was_read(report: RunReport) -> Iterator[str]:
     width = max((len(name) for name in names), default=0)
     for name, row in zip(names, seen.values(), strict=False):
         pages = f"{row['page_count']} p." if row["page_count"] else ""
-        yield f"{name:{width}}  {pages:>6}  {row['status']:<8}  {_said(row)}"
+        yield f"{name:{width}}  {pages:>6}  {row['status']:<10}  {_said(row)}"
     if len(seen) > _MAX_DOCUMENTS:
         yield "..."
 
@@ -83,7 +84,9 @@ def _said(row: Row) -> str:
 
 
 def _name(uri: str) -> str:
-    name = one_line(os.path.basename(path_of_uri(uri)).encode(errors="replace").decode())
+    member = unquote(member_of_uri(uri))
+    path = os.path.basename(path_of_uri(uri)) + (f"!/{member}" if member else "")
+    name = one_line(path.encode(errors="replace").decode())
     return name if len(name) <= 40 else name[:18] + "..." + name[-19:]
 
 

@@ -25,10 +25,12 @@ from pipeline.raster.ink import is_blank
 from pipeline.raster.layer import Layer
 from pipeline.raster.upright import turned_upright
 from pipeline.result import Failure, Probe, Recognition, Settled, Stage, Status, Unrendered, one_line
+from pipeline.selection import Selection
 
 __all__ = ["Reader", "identify", "members_of", "probe", "render_pages", "size_pages"]
 
 _NO_LIMITS = RasterLimits()
+_ALL_PAGES = Selection()
 
 
 class Reader(Protocol):
@@ -87,15 +89,16 @@ def render_pages(
 
 
 def size_pages(
-    document: Document, rule: RasterRule, limits: RasterLimits = _NO_LIMITS
+    document: Document, rule: RasterRule, limits: RasterLimits = _NO_LIMITS, selection: Selection = _ALL_PAGES
 ) -> Iterator[SizedPage | Unrendered]:
-    """The measures of every page as `render_pages` would give them, without rendering (for `pagemill plan`).
+    """The measures of the pages asked for as `render_pages` would give them, without rendering (for `pagemill plan`).
 
     Raises:
         PageFault: the document cannot be opened any more.
     """
     with _Opened(document, limits) as reader:
-        for index in range(reader.page_count):
+        asked = selection.mask(reader.page_count)
+        for index in (n for n in range(reader.page_count) if asked >> n & 1):
             page = _page(document, index)
             try:
                 yield reader.size(page, rule)

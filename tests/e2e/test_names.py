@@ -69,7 +69,7 @@ def test_every_name_comes_back_byte_for_byte(given: str, tmp_path: Path) -> None
         argument = f"@{tmp_path}/list"
     done = _run(argument, os.fsencode(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
-    assert [path for path, status, _ in _rows(tmp_path / "out") if status == "ok"] == sorted(paths)
+    assert [path for path, status, _ in _rows(tmp_path / "out") if status == "text_layer"] == sorted(paths)
 
 
 @pytest.mark.parametrize("pattern", ["", "**/*.pdf", "**"])
@@ -83,7 +83,7 @@ def test_links_that_lead_back_up_give_each_file_once(pattern: str, tmp_path: Pat
     (root / "y").symlink_to("x")
     done = _run(str(root / pattern), str(tmp_path / "out"))
     assert b"Traceback" not in done.stderr
-    read = [path for path, status, _ in _rows(tmp_path / "out") if status == "ok"]
+    read = [path for path, status, _ in _rows(tmp_path / "out") if status == "text_layer"]
     assert read == [os.fsencode(root / "a" / "b" / "1.pdf")]
 
 

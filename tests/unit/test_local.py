@@ -16,6 +16,7 @@ from jobs.plan import make_plan
 from jobs.retry import last_configuration
 from jobs.run import RunReport, run
 from jobs.summary import summary
+from jobs.verify import verify
 from pipeline.config import JobConfig
 from pipeline.errors import (
     EXIT_DONE,
@@ -365,6 +366,8 @@ def test_pages_that_are_not_asked_for_get_rows_that_say_so_and_can_be_asked_for_
     said = {row["error_message"] for row in _rows(out, columns=("error_message", "status")) if row["status"] != "ok"}
     assert said == {"not asked for: --pages 2-3,5 --max-pages-per-document 2"}
     assert run(job(pages="2-3,5", max_pages_per_document=2)).totals.pages == 0
+    assert make_plan(job(pages="2-3,5", max_pages_per_document=2)).pages == 2
+    assert verify(str(out), ()).faults == []
     assert run(job(pages="3-4")).totals.pages == 1
     assert run(job()).totals.pages == 2
     assert _ends(out, "a.pdf") == dict.fromkeys(range(5), ("ok", None))
@@ -385,6 +388,7 @@ def test_a_document_larger_than_asked_for_is_skipped_until_the_limit_is_raised(i
         row for row in _rows(out, "documents", ("uri", "document_id", "size_bytes")) if row["document_id"] is None
     ]
     assert (told["uri"].endswith("b.png"), told["size_bytes"]) == (True, large.stat().st_size)
+    assert verify(str(out), ()).faults == []
     again = run(job(max_document_bytes=limit))
     assert (again.totals.pages, again.totals.documents_already_done) == (0, 2)
     assert run(job(max_document_bytes=large.stat().st_size)).totals.pages == 1
