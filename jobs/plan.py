@@ -173,7 +173,7 @@ def _probed(sources: Iterable[Source], limits: RasterLimits) -> Iterator[tuple[S
         found = probe(source, hash_content=False, limits=limits)
         if found.members:
             yield from _probed(found.members, limits)
-        else:
+        if found.failure is not None or not found.members:
             yield source, found
 
 

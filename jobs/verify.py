@@ -200,7 +200,9 @@ def _with_members(sources: Iterator[Source]) -> Iterator[Source]:
         members: Sequence[Source] = ()
         if source.problem is None:
             with suppress(PageFault):
-                members = members_of(identify(source.uri, hash_content=False))
+                members, loss = members_of(identify(source.uri, hash_content=False))
+                if loss:
+                    yield source
         yield from members or (source,)
 
 

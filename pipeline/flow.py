@@ -241,11 +241,10 @@ class Flow:
 
     def _on_probe(self, probe: Probe) -> None:
         document = probe.document
+        self._intake.add(probe.members)
         if probe.failure is not None:
             self._settle_document(document, probe.failure)
-            return
-        if probe.members:
-            self._intake.add(probe.members)
+        if probe.failure is not None or probe.members:
             return
         self.pages_known += document.page_count or 0
         self._open_document(document)

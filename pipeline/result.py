@@ -61,7 +61,8 @@ def one_line(text: str, limit: int = 500) -> str:
 class Probe:
     """What a look at one source found: the document, and why it cannot be read if it cannot.
 
-    `members` are set for an archive that can be read: they are to be looked at instead of it.
+    `members` are set for an archive: they are to be looked at instead of it. With a failure beside them they are not
+    all that it held.
     """
 
     document: Document

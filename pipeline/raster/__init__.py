@@ -62,7 +62,12 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
             raise PageFault(source.problem, source.detail)
         document = identify(source.uri, hash_content=hash_content, limits=limits)
         refuse_no_document(document, limits)
-        if members := members_of(document, source.etag):
+        members, loss = members_of(document, source.etag)
+        if loss:
+            said = f"the archive is damaged, {len(members)} of its files can be told: {loss}"
+            failure = Failure(Stage.DISCOVER, ErrorCode.BROKEN_DOCUMENT, said)
+            return Probe(replace(document, etag=None), failure, members)  # without etag: looked into by each run
+        if members:
             return Probe(document, members=members)
         with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))

@@ -29,6 +29,7 @@ MAX_MEMBERS = 100_000
 _MAX_MEMBER_BYTES = 1 << 30
 """What a member may have unless the job says how large a document may be."""
 _CHUNK_BYTES = 1 << 20
+_MAX_STREAMS = 3
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -59,13 +60,17 @@ def is_tar(path: str) -> bool:
         return False
 
 
-def members(path: str, media_type: str) -> list[Member]:
+def members(path: str, media_type: str) -> tuple[list[Member], str | None]:
     """The files in an archive in their order, without folders, links, and what folders are searched without, too.
 
+    Beside them what is lost of them, in one line, if the archive is damaged.
+
     Raises:
-        PageFault: it is damaged, holds no file, or more than anybody unpacks unawares.
+        PageFault: nothing of it can be read, it holds no file, or more than anybody unpacks unawares.
     """
     found: list[Member] = []
+    loss = None
+    _Header.num_damaged = 0
     try:
         for key, entry in _entries(path, media_type):
             found.append(Member(key, _modified_at(entry)))
@@ -74,11 +79,33 @@ def members(path: str, media_type: str) -> list[Member]:
                     ErrorCode.DOCUMENT_TOO_LARGE, f"more than {MAX_MEMBERS:,} files in the archive: unpack it first"
                 )
     except _BROKEN as error:
-        if not found:
-            raise PageFault(ErrorCode.BROKEN_DOCUMENT, f"the archive is damaged: {one_line(str(error))}") from error
+        loss = one_line(str(error)) or type(error).__name__
+    if _Header.num_damaged and not loss:
+        loss = "a header cannot be read"
     if not found:
-        raise PageFault(ErrorCode.NO_PAGES, "the archive holds no file")
-    return found
+        code = ErrorCode.BROKEN_DOCUMENT if loss else ErrorCode.NO_PAGES
+        raise PageFault(code, f"the archive is damaged: {loss}" if loss else "the archive holds no file")
+    return found, loss
+
+
+class _Header(tarfile.TarInfo):
+    """A member of a tar; counts headers that are none where one should be. The end of an archive is not among them."""
+
+    num_damaged = 0
+
+    @classmethod
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Header:
+        """Read a header."""
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            cls.num_damaged += type(error).__name__ not in ("EOFHeaderError", "EmptyHeaderError")
+            raise
+
+
+def _open_tar(path: str) -> tarfile.TarFile:
+    """A tar to be read from front to end; beyond a damaged header, and a second archive after the first, too."""
+    return tarfile.open(path, "r|*", tarinfo=_Header, ignore_zeros=True)
 
 
 @contextmanager
@@ -99,7 +126,7 @@ def opened_member(path: str, media_type: str, key: str, limits: RasterLimits) ->
 
 def _copy_member(path: str, media_type: str, key: str, limits: RasterLimits, file: IO[bytes]) -> None:
     try:
-        source = _zip_member(path, key, limits) if media_type == ZIP else _TARS.member(path, key)
+        source = _zip_member(path, key, limits) if media_type == ZIP else _OPEN.member(path, key)
         if source is None:
             raise PageFault(ErrorCode.NOT_FOUND, "no such file in the archive")
         _copy(source, file, limits.max_document_bytes or _MAX_MEMBER_BYTES)
@@ -124,7 +151,7 @@ def _entries(path: str, media_type: str) -> Iterator[tuple[str, Any]]:
         with zipfile.ZipFile(path) as archive:
             yield from _keyed((info.filename, info) for info in archive.infolist() if not info.is_dir())
     else:
-        with tarfile.open(path, "r|*") as stream:
+        with _open_tar(path) as stream:
             yield from _keyed((info.name, info) for info in stream if info.isreg())
 
 
@@ -138,9 +165,8 @@ def _keyed(entries: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _zip_member(path: str, key: str, limits: RasterLimits) -> IO[bytes] | None:
-    archive = zipfile.ZipFile(path)
-    infos = (info for info in archive.infolist() if not info.is_dir())
-    info = next((entry for found, entry in _keyed((i.filename, i) for i in infos) if found == key), None)
+    archive, infos = _OPEN.directory(path)
+    info = infos.get(key)
     if info is None:
         return None
     if not info.flag_bits & 1:
@@ -156,38 +182,74 @@ def _zip_member(path: str, key: str, limits: RasterLimits) -> IO[bytes] | None:
     raise PageFault(ErrorCode.ENCRYPTED, "a password is needed to read it from the archive (--password-file)")
 
 
-class _Tars(threading.local):
-    """The tar archive that this thread read last, where it was left: a compressed one is only read from the front."""
+class _Stream:
+    """A tar archive where it was left: a compressed one can only be read from the front."""
+
+    def __init__(self, path: str) -> None:
+        self._archive = _open_tar(path)
+        self._entries = _keyed((info.name, info) for info in self._archive if info.isreg())
+        self.passed: set[str] = set()
+
+    def member(self, key: str) -> IO[bytes] | None:
+        """A member as a file to be read at once; None if there is none of this key from here on."""
+        for found, entry in self._entries:
+            self.passed.add(found)
+            if found == key:
+                return self._archive.extractfile(entry)
+        return None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._archive.close()
+
+
+class _Open(threading.local):
+    """Archives that this thread has open: the directory of a ZIP, and a few places in a tar.
+
+    Of a tar those who probe are ahead of those who render; each goes forward in a stream of its own.
+    """
 
     def __init__(self) -> None:
         self._of: tuple[str, int, int] | None = None
-        self._archive: tarfile.TarFile | None = None
-        self._entries: Iterator[tuple[str, Any]] = iter(())
-        self._passed: set[str] = set()
+        self._streams: list[_Stream] = []
+        self._directory: tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]] | None = None
+
+    def directory(self, path: str) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
+        """A ZIP and its members by their keys."""
+        self._turn_to(path)
+        if self._directory is None:
+            archive = zipfile.ZipFile(path)
+            infos = (info for info in archive.infolist() if not info.is_dir())
+            self._directory = archive, dict(_keyed((info.filename, info) for info in infos))
+        return self._directory
 
     def member(self, path: str, key: str) -> IO[bytes] | None:
-        """A member as a file to be read at once; None if there is none of this key."""
+        """A member of a tar as a file to be read at once; None if there is none of this key."""
+        self._turn_to(path)
+        before = [stream for stream in self._streams if key not in stream.passed]
+        stream = max(before, key=lambda one: len(one.passed)) if before else _Stream(path)
+        self._streams = [*(one for one in self._streams if one is not stream), stream]
+        while len(self._streams) > _MAX_STREAMS:
+            self._streams.pop(0).close()
+        found = stream.member(key)
+        if found is None:
+            self._streams.remove(stream)
+            stream.close()
+        return found
+
+    def _turn_to(self, path: str) -> None:
         status = os.stat(path)
         of = (path, status.st_mtime_ns, status.st_size)
-        if of != self._of or key in self._passed:
-            self._start(path, of)
-        for found, entry in self._entries:
-            self._passed.add(found)
-            if found == key and self._archive is not None:
-                return self._archive.extractfile(entry)
-        self._of = None
-        return None
-
-    def _start(self, path: str, of: tuple[str, int, int]) -> None:
-        if self._archive is not None:
-            self._archive.close()
-        self._of, self._passed = None, set()
-        self._archive = tarfile.open(path, "r|*")  # noqa: SIM115 (it stays open for the next member)
-        self._entries = _keyed((info.name, info) for info in self._archive if info.isreg())
-        self._of = of
+        if of == self._of:
+            return
+        for stream in self._streams:
+            stream.close()
+        if self._directory is not None:
+            self._directory[0].close()
+        self._streams, self._directory, self._of = [], None, of
 
 
-_TARS = _Tars()
+_OPEN = _Open()
 
 
 def _modified_at(entry: Any) -> datetime | None:

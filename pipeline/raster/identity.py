@@ -78,8 +78,8 @@ def opened_file(uri: str, limits: RasterLimits = _NO_LIMITS) -> Iterator[tuple[s
         yield inner, status
 
 
-def members_of(document: Document, etag: str | None = None) -> tuple[Source, ...]:
-    """The files in an archive as sources, in their order; none if the document is no archive.
+def members_of(document: Document, etag: str | None = None) -> tuple[tuple[Source, ...], str | None]:
+    """The files in an archive as sources, in their order, and what is lost of it; none if the document is no archive.
 
     Args:
         document: What was identified.
@@ -89,11 +89,11 @@ def members_of(document: Document, etag: str | None = None) -> tuple[Source, ...
         PageFault: the archive is damaged, holds nothing, or lies within another.
     """
     if document.media_type not in ARCHIVE_TYPES:
-        return ()
+        return (), None
     if member_of_uri(document.uri):
         raise PageFault(ErrorCode.UNSUPPORTED_ARCHIVE, "an archive within an archive: unpack the outer one first")
-    found = members(path_of_uri(document.uri), document.media_type or "")
-    return tuple(Source(uri_of_member(document.uri, member.key), etag=etag) for member in found)
+    found, loss = members(path_of_uri(document.uri), document.media_type or "")
+    return tuple(Source(uri_of_member(document.uri, member.key), etag=etag) for member in found), loss
 
 
 def refuse_no_document(document: Document, limits: RasterLimits = _NO_LIMITS) -> None:

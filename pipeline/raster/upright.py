@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unicodedata import east_asian_width
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +29,15 @@ _SURE = 0.9
 """Probability of 'upright' at the first look above which there is no second; no turned page of 1,300 came so far."""
 _MARGIN = 0.2
 """By how much, in mean log-probability, another rotation has to be likelier than the page as it lies."""
-_LEGIBLE, _CLEARER = 0.75, 0.1
+_LEGIBLE, _CLEARER = 0.85, 0.1
 """Mean confidence with which lines have to be read after the turn, and by how much more than upside down."""
 
 _MAX_ASPECT, _NUM_LINES = 9, 6
 """How long, in heights, and how many lines are that are read."""
+_NUM_CELLS = 24
+_CELLS_CLEARER = {1: 1.8, 3: 1.2}
+"""How many single characters are read, and how much surer they have to be than on their left or right side: the
+recognizer has learnt columns that were laid on their left."""
 _MIN_SIDE_PX = 32
 
 
@@ -63,7 +68,7 @@ def quarters_to_upright(pixels: NDArray[Any]) -> int:
     lies = int(np.argmax(scores))
     if not lies or scores[lies] - scores[0] < _MARGIN:
         return 0
-    return 4 - lies if _can_be_read(np.rot90(gray, lies)) else 0
+    return 4 - lies if _can_be_read(np.rot90(gray, lies), lies) else 0
 
 
 def _views(gray: NDArray[Any]) -> list[NDArray[Any]]:
@@ -90,14 +95,32 @@ def _rotations_seen(views: list[NDArray[Any]]) -> NDArray[np.float32]:
     return answer
 
 
-def _can_be_read(gray: NDArray[Any]) -> bool:
-    """Whether lines of the page can be read as it stands, and better than upside down."""
+def _can_be_read(gray: NDArray[Any], lies: int) -> bool:
+    """Whether lines of the page can be read as it stands after the turn, and better than upside down.
+
+    Columns of Chinese or Japanese can be read lying on their side, too: of them single characters are read.
+    """
     if np.median(gray) < 100:
         gray = 255 - gray
     found = typical(list(lines_of_print(gray, ink_mask(gray))), _NUM_LINES)
     lines = [line[:, : _MAX_ASPECT * line.shape[0]] for line in found]
     if not lines:
         return False
-    stands = float(np.median([read_line(line)[1] for line in lines]))
+    read = [read_line(line) for line in lines]
+    stands = float(np.median([sure for _, sure in read]))
     flipped = float(np.median([read_line(np.rot90(line, 2))[1] for line in lines]))
-    return stands > _LEGIBLE and stands > flipped + _CLEARER
+    if not (stands > _LEGIBLE and stands > flipped + _CLEARER):
+        return False
+    letters = [letter for text, _ in read for letter in text if not letter.isspace()]
+    if lies % 2 and sum(east_asian_width(letter) in "WF" for letter in letters) > len(letters) / 2:
+        return _characters_stand(lines, lies)
+    return True
+
+
+def _characters_stand(lines: list[NDArray[Any]], lies: int) -> bool:
+    """Whether single characters of these lines look better as they stand now than as they lay before."""
+    cells = [line[:, at : at + line.shape[0]] for line in lines for at in range(0, line.shape[1], line.shape[0])]
+    cells = [cell for cell in cells if cell.shape[0] == cell.shape[1]][:_NUM_CELLS]
+    now = sum(read_line(cell)[1] for cell in cells)
+    before = sum(read_line(np.rot90(cell, -lies))[1] for cell in cells)
+    return now > _CELLS_CLEARER[lies] * before

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pymupdf
 import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
@@ -81,6 +82,25 @@ def test_a_page_of_a_script_that_cannot_be_read_is_not_turned():
             left += 24 + 12 * int(dice.integers(0, 4) == 0)
     for quarters in range(4):
         assert quarters_to_upright(np.ascontiguousarray(np.rot90(np.asarray(image), quarters))) == 0
+
+
+def _chinese(*, down: bool) -> NDArray[np.uint8]:
+    """A page of Chinese across, or in columns from the right as of old."""
+    page = pymupdf.open().new_page(width=400, height=560)
+    text = "造纸坊的早晨从水声开始工人把竹子泡在池中等它变软再捣成浆水很冷手要快风景人们一起走过桥去看河"
+    for row in range(18):
+        for place in range(20):
+            across, along = (360 - 19 * row, 50 + 23 * place) if down else (40 + 16 * place, 50 + 27 * row)
+            page.insert_text((across, along), text[(7 * row + place) % len(text)], fontname="china-s", fontsize=15)
+    drawn = page.get_pixmap(dpi=150, colorspace="gray")
+    return np.frombuffer(drawn.samples, np.uint8).reshape(drawn.height, drawn.width)
+
+
+def test_columns_of_chinese_are_not_taken_for_a_page_on_its_side():
+    assert quarters_to_upright(_chinese(down=True)) == 0
+    for quarters in range(4):
+        turned = quarters_to_upright(np.ascontiguousarray(np.rot90(_chinese(down=False), -quarters)))
+        assert turned in (0, -quarters % 4)
 
 
 def test_what_is_told_of_a_turned_page_is_that_of_its_turned_raster():
