@@ -71,7 +71,7 @@ def test_a_strangers_folder_gives_one_row_for_every_page_on_ray(folder: Path, tm
     totals = json.loads(done.stdout)
     assert totals["pages"] == documents.ROWS_OF_STRANGERS_FOLDER == len(rows(out))
     assert totals["pages_by_status"] == {"ok": 17, "failed": 4, "skipped": 1}
-    codes = {"encrypted": 1, "empty_file": 1, "broken_document": 1, "not_a_document": 1, "unsupported_type": 1}
+    codes = {"encrypted": 1, "empty_file": 1, "broken_document": 1, "not_a_document": 1, "office_document": 1}
     assert totals["failures_by_code"] == codes
     assert "Traceback" not in done.stderr
     assert list(temporary.iterdir()) == [], "Ray's temporary files are still there"
@@ -213,7 +213,7 @@ def test_a_job_file_sets_options_a_flag_beats_it_and_an_unknown_key_names_the_ne
     documents.pdf(tmp_path / "a.pdf", 3)
     job = tmp_path / "job.toml"
     lines = [f'inputs = ["{tmp_path}/a.pdf"]', f'out = "{tmp_path}/out"', 'engine = "fake"', 'runner = "local"']
-    job.write_text("\n".join([*lines, "batch_size = 1", 'progress = "none"']))
+    job.write_text("\n".join([*lines, "batch_size = 1", 'progress = "none"', 'text_layer = "never"']))
     done = run_batch("--config", job, "--batch-size", "3", "--json")
     totals = json.loads(done.stdout)
     assert (totals["pages"], totals["batches"], totals["engine"]) == (3, 1, "fake")
