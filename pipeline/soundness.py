@@ -95,11 +95,9 @@ def _garbled(text: str, num_letters: int) -> str | None:
     strange = sum(map(is_strange, text))
     if strange > MAX_STRANGE * num_letters and strange > 2:
         return f"{strange / num_letters:.0%} of the glyphs have no Unicode"
-    within = sum(
-        any(map(is_strange, word)) and any(map(str.isalnum, word)) and not is_strange(word[0]) for word in text.split()
-    )
+    within = sum(map(_num_strange_within, text.split(" ")))
     if within > 1:
-        return f"{within} words with glyphs that have no Unicode"
+        return f"{within} glyphs within words have no Unicode"
     broken = len(_MOJIBAKE.findall(text))
     if broken > max(2, 0.005 * num_letters):
         return f"{broken} letters in a wrong encoding"
@@ -108,6 +106,11 @@ def _garbled(text: str, num_letters: int) -> str | None:
     if odd > max(2, MAX_MIXED * len(words)):
         return f"{odd / len(words):.0%} of the words are none"
     return None
+
+
+def _num_strange_within(word: str) -> int:
+    """Strange characters of a word, but for a bullet that stands before it, or a row of one ornament."""
+    return sum(map(is_strange, word[1:])) if len(set(word.strip())) > 1 else 0
 
 
 def _is_no_word(word: str) -> bool:

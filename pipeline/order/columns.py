@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ def _stories(block: Sequence[Box], height: float) -> list[list[Box]]:
         bottom = max(bottom, box.y1) if len(groups[-1]) > 1 else box.y1
     wide = max(box.x1 for box in block) - min(box.x0 for box in block)
     parts: list[list[Box]] = [[]]
+    heads: list[list[Box]] = [[]]
     alone = heading = False
     for group, width in zip(groups, _widths_below(groups), strict=True):
         first = [box for box in group if box.y0 < group[0].y0 + height / 2]
@@ -100,8 +102,35 @@ def _stories(block: Sequence[Box], height: float) -> list[list[Box]]:
         beside = len(large) == len(first) > 1 and sum(box.width for box in large) > 0.4 * wide and not goes_on
         if parts[-1] and (beside or alone or was):
             parts.append([])
+            heads.append([])
+        if beside and not parts[-1]:
+            heads[-1] = large
         parts[-1] += group
-    return [sorted(part, key=lambda box: (box.middle, box.x0)) for part in parts]
+    return [sorted(part, key=lambda box: (box.middle, box.x0)) for part in _one_below_the_other(parts, heads)]
+
+
+def _one_below_the_other(parts: list[list[Box]], heads: list[list[Box]]) -> Iterator[list[Box]]:
+    """Tiers of stories as one part where a strip between the stories goes through them: their columns go on below."""
+    last: list[Box] = []
+    side_by_side: list[Box] = []
+    for part, first in zip(parts, heads, strict=True):
+        if side_by_side and _has_strip(last + part, side_by_side):
+            last = last + part
+            continue
+        if last:
+            yield last
+        last, side_by_side = part, first
+    yield last
+
+
+def _has_strip(boxes: Sequence[Box], heads: Sequence[Box]) -> bool:
+    """Whether there is a strip that no box enters, with headings on both sides of it."""
+    edge = -math.inf
+    for box in sorted(boxes, key=lambda box: box.x0):
+        if box.x0 > edge and any(head.x1 <= edge for head in heads) and any(head.x0 >= box.x0 for head in heads):
+            return True
+        edge = max(edge, box.x1)
+    return False
 
 
 def _widths_below(groups: Sequence[Sequence[Box]]) -> list[float]:
