@@ -115,6 +115,10 @@ LENGTH_RULES: dict[str, Callable[[int, int], int]] = {
 }
 
 
+SMALL_SCAN_PT2 = 420.0 * 595.0
+"""Area of A5."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fit:
     """The size of a raster, and its pixels for one unit of the page (a point, or a pixel of an image).
@@ -162,12 +166,16 @@ class RasterRule:
         Args:
             width_pt: Width of the page as it is shown.
             height_pt: Its height.
-            finest_dpi: The resolution of what is on the page, if a finer raster would show no more.
+            finest_dpi: The resolution of what is on the page, if a finer raster would show no more. Such a page is
+                taken to be A5 at least: what programs write as the size of a scan is often too small.
 
         Raises:
             PageFault: the page is too narrow for its length.
         """
-        return self._fit(min(self.dpi, finest_dpi or self.dpi) / 72, width_pt, height_pt)
+        if not finest_dpi:
+            return self._fit(self.dpi / 72, width_pt, height_pt)
+        smaller = math.sqrt(SMALL_SCAN_PT2 / max(width_pt * height_pt, 1e-9))
+        return self._fit(min(self.dpi * max(1.0, smaller), finest_dpi) / 72, width_pt, height_pt)
 
     def fit_pixels(self, width_px: float, height_px: float, dpi: float | None) -> Fit:
         """The raster of an image of this size, which is enlarged to `min_pixels` only; as it is if its dpi is unknown.

@@ -32,6 +32,8 @@ MIN_SIMILAR = 0.55
 _CP1252 = "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122"
 _MOJIBAKE = re.compile(f"[ÂÃÅÐÑ][{_CP1252}]|â€|ï¿½")
 """UTF-8 taken for Latin-1 or Windows-1252: a lead byte and what a byte after it looks like."""
+_BLANKS = re.compile(r"[ \n\t\r\u00a0]+")
+"""What parts words; `str.split` would take some controls for blanks as well, which are glyphs here."""
 _WORD = re.compile(r"[^\W\d_]+")
 _SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "HEBREW", "ARABIC", "ARMENIAN", "GEORGIAN", "DEVANAGARI", "THAI")
 
@@ -95,7 +97,7 @@ def _garbled(text: str, num_letters: int) -> str | None:
     strange = sum(map(is_strange, text))
     if strange > MAX_STRANGE * num_letters and strange > 2:
         return f"{strange / num_letters:.0%} of the glyphs have no Unicode"
-    within = sum(map(_num_strange_within, text.split(" ")))
+    within = sum(map(_num_strange_within, _BLANKS.split(text)))
     if within > 1:
         return f"{within} glyphs within words have no Unicode"
     broken = len(_MOJIBAKE.findall(text))
@@ -110,7 +112,7 @@ def _garbled(text: str, num_letters: int) -> str | None:
 
 def _num_strange_within(word: str) -> int:
     """Strange characters of a word, but for a bullet that stands before it, or a row of one ornament."""
-    return sum(map(is_strange, word[1:])) if len(set(word.strip())) > 1 else 0
+    return sum(map(is_strange, word[1:])) if len(set(word)) > 1 else 0
 
 
 def _is_no_word(word: str) -> bool:

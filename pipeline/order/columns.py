@@ -11,6 +11,7 @@ from statistics import median
 
 from pipeline.order.box import Box
 from pipeline.order.cells import gaps_of, is_table
+from pipeline.order.numbered import numbered_cells
 
 # Lengths below are in heights of a line: the median height of the boxes of the block at hand.
 GUTTER_HEIGHTS = 0.25
@@ -77,7 +78,9 @@ def cut(block: list[Box], effort: Effort) -> list[list[Box]]:
         if is_table(zone.left, zone.right, height):
             tables.append((zone.start, zone.stop))
         elif _are_columns(zone, height):
-            return [part for part in _parts(block, zone, height) if part]
+            above, left, right, below = _parts(block, zone, height)
+            inside = numbered_cells(left, right, height) or [left, right]
+            return [part for part in (above, *inside, below) if part]
     return []
 
 

@@ -38,7 +38,7 @@ _MIN_IN_FONT, _MIN_IN_LINE = 12, 8
 """Letters of a font that make it worth a look, and letters of a line from which its font can be judged."""
 
 Draw = Callable[[float, tuple[float, float, float, float] | None], NDArray[Any]]
-"""Draws the page, or a box of it in points, in so many pixels a point: gray, (height, width), uint8."""
+"""Draws the page, or a box of it in points, in at most so many pixels a point: gray, (height, width), uint8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class LayerJudge:
         draw: Draw,
         covers: Sequence[tuple[float, float, float, float]],
         fonts: Mapping[str, object],
+        width_pt: float,
         scale: float,
     ) -> Layer:
         """Decide whether the text is sound.
@@ -70,14 +71,15 @@ class LayerJudge:
             draw: Draws the page.
             covers: Where text lies under a picture, as boxes in points.
             fonts: What tells fonts of one name apart, by their names.
+            width_pt: Width of the page in points.
             scale: Pixels of the raster a point, for the boxes of the lines.
         """
         if len(pieces) > _MAX_PIECES:
             return Layer(f"garbled: {len(pieces):,} pieces of text on one page")
         if not any(piece.num_letters for piece in pieces):
             return Layer(verdict_on_text(Evidence("")))
-        per_point = LOOK_DPI / 72
-        gray = draw(per_point, None)
+        gray = draw(LOOK_DPI / 72, None)
+        per_point = gray.shape[1] / width_pt  # a large page is drawn smaller
         seen = without_leaders([piece for piece in once(pieces) if _is_seen(piece, gray, per_point, covers)])
         shown = {id(piece) for piece in seen}
         evidence = Evidence(

@@ -31,7 +31,7 @@ _LOST_CONTENT = re.compile(r"^(?!ignoring).*(\berror\b|\bcannot\b)", re.IGNORECA
 _FILE_TYPES = {"application/pdf": "pdf", "application/oxps": "xps"}
 _TEXT_FLAGS = pymupdf.TEXT_MEDIABOX_CLIP | pymupdf.TEXT_IGNORE_ACTUALTEXT | pymupdf.TEXT_PRESERVE_WHITESPACE
 """Letters as they are drawn: what a PDF says that they stand for in its structure may be anything."""
-_MAX_LOOK_PIXELS = 4_000_000
+_MAX_LOOK_PIXELS = 16_000_000
 _NO_PAGE = Page("", "", 0, 0)
 _GRAY_THRESHOLD = 0.02
 """How far from gray a colour may be and still count as gray: MuPDF's own value for 'imperceptible'."""
@@ -72,7 +72,7 @@ class MupdfReader:
             pieces = list(pieces_of(found, (box.x0, box.y0, box.x1, box.y1)))
             draw = partial(_drawn, drawing, box)
             scale = sized.width_px / box.width
-            return self._judge.judge(pieces, draw, covers(loaded), fonts_by_name(loaded), scale)
+            return self._judge.judge(pieces, draw, covers(loaded), fonts_by_name(loaded), box.width, scale)
         except (MemoryError, ImportError):
             raise
         except Exception as error:

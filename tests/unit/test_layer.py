@@ -43,7 +43,7 @@ def _written(
     page: pymupdf.Page, *, top: float = 100, left: float = 72, lines: tuple[str, ...] = LINES, **how: object
 ) -> None:
     for row, line in enumerate(lines):
-        page.insert_text((left, top + 18 * row), line, fontsize=12, **how)
+        page.insert_text((left, top + 18 * row), line, **{"fontsize": 12, **how})
 
 
 @pytest.fixture
@@ -60,6 +60,14 @@ def made(tmp_path: Path) -> Callable[[Callable[[pymupdf.Page], None]], Layer]:
 
 
 Made = Callable[[Callable[[pymupdf.Page], None]], Layer]
+
+
+def test_text_of_a_page_as_large_as_a_wall_is_seen(tmp_path: Path):
+    document = pymupdf.open()
+    _written(document.new_page(width=14_400, height=14_400), lines=("A page of five metres a side",), fontsize=300)
+    document.save(tmp_path / "wall.pdf")
+    found = _layer(tmp_path / "wall.pdf")
+    assert (found.verdict, found.recognition and found.recognition.text) == ("sound", "A page of five metres a side")
 
 
 def _picture(lines: int = 12) -> bytes:

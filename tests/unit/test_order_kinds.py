@@ -289,3 +289,55 @@ def test_a_page_made_to_take_forever_takes_no_more_than_some_seconds(kind: str):
     rows = reading_order(lines)
     assert time.process_time() - start < 10
     assert Counter(item for row in rows for item in row) == Counter(lines)
+
+
+def cards(*numbers: str, tops: tuple[int, int] = (100, 400)) -> list[Line]:
+    """Two columns of cards, each a title and some lines; the first and third on the left."""
+    return [
+        item
+        for index, number in enumerate(numbers)
+        for item in [
+            line(f"{number} card runs 00", 480 * (index % 2), tops[index // 2], 415),
+            *column("then", 480 * (index % 2), tops[index // 2] + 30, 6)[1:],
+        ]
+    ]
+
+
+def titles(page: list[Line]) -> list[str]:
+    """The first words of the first line of each column or card, in reading order."""
+    return [text.partition(" runs")[0].removesuffix(" card") for text in texts(page) if text.endswith(" 00")]
+
+
+def test_numbers_that_run_across_columns_say_that_cells_are_read_across():
+    page = [*cards("1.", "2.", "3.", "4."), *column("above", 0, -160, 6), *column("beside", 480, -160, 6)]
+    assert titles(page) == ["above", "beside", "1.", "2.", "3.", "4."]
+
+
+def test_the_last_of_an_odd_number_of_cells_stands_alone():
+    assert titles(cards("(7)", "(8)", "(9)")) == ["(7)", "(8)", "(9)"]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [("1.", "3.", "2.", "4."), ("1.", "1.", "2.", "2."), ("1.", "a", "2.", "b"), ("1.5", "2.5", "3.5", "4.5")],
+)
+def test_other_numbers_leave_columns_columns(numbers: tuple[str, ...]):
+    assert titles(cards(*numbers)) == [numbers[0], numbers[2], numbers[1], numbers[3]]
+
+
+def test_numbers_that_are_not_level_leave_columns_columns():
+    left, right = cards("1.", "2.", "3.", "4."), cards("1.", "2.", "3.", "4.", tops=(160, 460))
+    page = [item for item in left if item.bbox[0] < 480] + [item for item in right if item.bbox[0] >= 480]
+    assert titles(page) == ["1.", "3.", "2.", "4."]
+
+
+def story(name: str, x: int, top: int, num_lines: int) -> list[Line]:
+    """A heading in large type and a column below it."""
+    return [line(f"{name} runs 00", x, top, 380, 36), *column(name.lower(), x, top + 60, num_lines)]
+
+
+def test_stories_side_by_side_are_read_to_their_end_where_the_strip_between_them_goes_on():
+    page = story("A", 0, 0, 10) + story("B", 480, 0, 10) + story("C", 0, 400, 10) + story("D", 480, 400, 10)
+    assert titles(page) == ["A", "a", "C", "c", "B", "b", "D", "d"]
+    across = [line("E runs 00", 0, 800, 880, 36), *column("e", 0, 860, 9), *column("f", 480, 860, 9)]
+    assert titles(page + across) == ["A", "a", "C", "c", "B", "b", "D", "d", "E", "e", "f"]

@@ -59,9 +59,16 @@ def test_a_page_that_fits_is_drawn_at_the_dpi(dpi: float, width_pt: float, heigh
 @given(rules, sides, sides, st.floats(10, 1200))
 def test_a_page_of_scans_is_drawn_no_finer_than_they_are(rule: RasterRule, width: float, height: float, finest: float):
     fit = rule.fit_points(width, height, finest)
-    assert fit.scale <= min(rule.dpi, finest) / 72
-    if fit.note is None:
+    assert fit.scale <= finest / 72
+    if fit.note is None and width * height >= 420 * 595:
         assert fit.scale == min(rule.dpi, finest) / 72
+
+
+def test_a_scan_that_claims_to_be_small_has_the_pixels_of_a_small_page():
+    fit = RasterRule(150, 10**8).fit_points(180, 300, 602)
+    assert (fit.width_px, fit.height_px) == (807, 1345), "as many as A5 at 150 dpi"
+    assert RasterRule(150, 10**8).fit_points(180, 300, 200).width_px == 500, "the scan has no more"
+    assert RasterRule(150, 10**8).fit_points(180, 300).width_px == 375, "letters are as large as the page says"
 
 
 @given(rules, sides, sides, st.one_of(st.none(), st.floats(50, 4800)))
