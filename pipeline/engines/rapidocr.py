@@ -43,6 +43,9 @@ MEMORY_BYTES = 1_400 * 2**20
 BAND_MARGIN_PX, SEAM_PX = 128, 16
 """How far a band looks beyond its own rows, and how far two bands may differ on where the same line stands."""
 BORDER_PX, FRAME_SIDE_PX, DETECTOR_STEP_PX = 16, 320, 32
+SECOND_LOOK_PIXELS = 1_100_000
+"""A page on which the detector sees nothing is looked at again in bands of so many pixels: a single line of clear
+print on 2,097 by 2,097 pixels escapes it, and on half of them does not."""
 WIDEST_PX = 16_384
 """A0 lying on its side at 300 dpi is narrower; bands of wider pages would not keep memory in bounds."""
 
@@ -141,7 +144,7 @@ class RapidOcrEngine(Engine):
         return Answer(tuple(pages), Timings(preprocess_s=preprocess_s))
 
     def _page(self, frame: _Frame, width_px: int, height_px: int) -> Recognition:
-        found = list(self._boxes(frame.pixels))
+        found = list(self._boxes(frame.pixels)) or list(self._boxes(frame.pixels, SECOND_LOOK_PIXELS))
         readings = self._upright([self._read(quad, crop) for quad, crop in found], [crop for _, crop in found])
         kept = [
             (reading, Line(reading.text.strip(), _bbox(quad, frame, width_px, height_px), reading.score))
@@ -151,11 +154,11 @@ class RapidOcrEngine(Engine):
         quarters = _page_quarters([reading for reading, _ in kept])
         return _recognition([line for _, line in kept], quarters, width_px, height_px)
 
-    def _boxes(self, pixels: NDArray[np.uint8]) -> Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]]:
+    def _boxes(self, pixels: NDArray[np.uint8], most: int = 0) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Four corners, clockwise from the top left, and the crop, of every fragment of text."""
         height_px, width_px = pixels.shape[:2]
         at_seam: list[NDArray[np.float32]] = []
-        for first, last in _bands(width_px, height_px):
+        for first, last in _bands(width_px, height_px, most or MAX_PIXELS):
             top = max(0, first - BAND_MARGIN_PX)
             try:
                 crops, found = self._ocr.detect_and_crop(pixels[top : last + BAND_MARGIN_PX], {})
@@ -205,8 +208,7 @@ def _version() -> str:
 
 
 def _model_folder() -> Path:
-    spec = find_spec("rapidocr")
-    places = spec.submodule_search_locations if spec else None
+    places = getattr(find_spec("rapidocr"), "submodule_search_locations", None)
     return Path(places[0] if places else "rapidocr") / "models"
 
 
@@ -243,25 +245,24 @@ def _framed(pixels: NDArray[np.uint8]) -> _Frame:
         raise ValueError(f"a page of {width_px} x {height_px} pixels is too long and thin to be read")
     top, left = (high - height_px) // 2, (wide - width_px) // 2
     bgr = pixels[..., ::-1] if pixels.ndim == 3 else pixels[..., np.newaxis]
-    edge = np.concatenate([bgr[0], bgr[-1], bgr[:, 0], bgr[:, -1]])
     frame = np.empty((high, wide, 3), np.uint8)
-    frame[:] = np.median(edge, axis=0)
+    frame[:] = np.median(np.concatenate([bgr[0], bgr[-1], bgr[:, 0], bgr[:, -1]]), axis=0)
     frame[top : top + height_px, left : left + width_px] = bgr
     return _Frame(frame, left, top)
 
 
-def _bands(width_px: int, height_px: int) -> list[tuple[int, int]]:
-    """First and past-the-last pixel row of the bands to look at one by one: a single one up to about `MAX_PIXELS`."""
-    if width_px * height_px <= 1.1 * MAX_PIXELS:
+def _bands(width_px: int, height_px: int, band_pixels: int) -> list[tuple[int, int]]:
+    """First and past-the-last pixel row of the bands to look at one by one: a single one up to about `band_pixels`."""
+    if width_px * height_px <= 1.1 * band_pixels:
         return [(0, height_px)]
-    num_bands = math.ceil(height_px / max(BAND_MARGIN_PX, MAX_PIXELS // width_px - 2 * BAND_MARGIN_PX))
+    num_bands = math.ceil(height_px / max(BAND_MARGIN_PX, band_pixels // width_px - 2 * BAND_MARGIN_PX))
     return list(pairwise(height_px * i // num_bands for i in range(num_bands + 1)))
 
 
 def _same_place(quad: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     """Whether two bands saw the same fragment: the upright boxes share more than half of the smaller one."""
     low, high = np.maximum(quad.min(0), other.min(0)), np.minimum(quad.max(0), other.max(0))
-    smaller = min(np.prod(np.ptp(quad, axis=0)), np.prod(np.ptp(other, axis=0)))
+    smaller = min(np.prod(np.ptp(corners, axis=0)) for corners in (quad, other))
     return bool((high > low).all() and np.prod(high - low) > smaller / 2)
 
 
@@ -294,7 +295,6 @@ def _turned(
 ) -> tuple[float, float, float, float]:
     """The box after turning the page that many quarters counter-clockwise."""
     for _ in range(quarters % 4):
-        x0, y0, x1, y1 = bbox
-        bbox = (y0, width_px - x1, y1, width_px - x0)
+        bbox = (bbox[1], width_px - bbox[2], bbox[3], width_px - bbox[0])
         width_px, height_px = height_px, width_px
     return bbox

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.order import page_text, reading_order
 from pipeline.raster.ink import ink_mask
 from pipeline.raster.piece import Piece, is_leader, once, without_leaders
-from pipeline.raster.reading import LINE_PX, MAX_ASPECT, lines_of_print, read_line, typical
+from pipeline.raster.reading import LINE_PX, lines_of_print, read_line, typical
 from pipeline.result import Line, Recognition
 from pipeline.soundness import SOUND, Evidence, is_strange, verdict_on_page, verdict_on_text
 
@@ -36,6 +36,9 @@ _NUM_READ = 8
 _CLEAR = 0.85
 _MIN_IN_FONT, _MIN_IN_LINE = 12, 8
 """Letters of a font that make it worth a look, and letters of a line from which its font can be judged."""
+
+_JUDGED_ASPECT = 10
+"""So much of a line, in its heights, is read to judge its font: some twenty letters, in 30 ms."""
 
 Draw = Callable[[float, tuple[float, float, float, float] | None], NDArray[Any]]
 """Draws the page, or a box of it in points, in at most so many pixels a point: gray, (height, width), uint8."""
@@ -198,7 +201,7 @@ def _is_known(letter: str) -> bool:
 def _similarity(piece: Piece, draw: Draw) -> float:
     """How much of a piece can be read from its pixels, 0 to 1; of a long one the beginning."""
     x0, y0, x1, y1 = piece.bbox
-    share = min(1.0, MAX_ASPECT * (y1 - y0) / (x1 - x0))
+    share = min(1.0, _JUDGED_ASPECT * (y1 - y0) / (x1 - x0))
     pixels = draw(LINE_PX / (y1 - y0), (x0, y0, x0 + share * (x1 - x0), y1))
     read, _ = read_line(255 - pixels if np.median(pixels) < 100 else pixels)
     wanted = piece.text if share == 1 else piece.text[: round(share * len(piece.text))]

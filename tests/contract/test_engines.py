@@ -257,6 +257,11 @@ def test_rapidocr_reads_a_page_in_bands_as_in_one_piece(rapid: RapidOcrEngine, m
     assert [line.text for line in read(rapid, page).lines] == [line.text for line in whole.lines] == lines
 
 
+def test_rapidocr_finds_the_only_line_of_a_large_page(rapid: RapidOcrEngine):
+    page = draw(["five metre wide page"], 2097, 2097, size=44)
+    assert letters(read(rapid, page).text) == "fivemetrewidepage"
+
+
 def test_rapidocr_reads_the_columns_one_after_the_other(rapid: RapidOcrEngine):
     left = [f"the left column number {i} runs on" for i in range(8)]
     right = [f"the right column number {i} goes on" for i in range(8)]

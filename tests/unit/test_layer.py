@@ -64,7 +64,9 @@ Made = Callable[[Callable[[pymupdf.Page], None]], Layer]
 
 def test_text_of_a_page_as_large_as_a_wall_is_seen(tmp_path: Path):
     document = pymupdf.open()
-    _written(document.new_page(width=14_400, height=14_400), lines=("A page of five metres a side",), fontsize=300)
+    _written(
+        document.new_page(width=14_400, height=14_400), top=1000, lines=("A page of five metres a side",), fontsize=300
+    )
     document.save(tmp_path / "wall.pdf")
     found = _layer(tmp_path / "wall.pdf")
     assert (found.verdict, found.recognition and found.recognition.text) == ("sound", "A page of five metres a side")
