@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.order import page_text, reading_order
 from pipeline.raster.ink import ink_mask
-from pipeline.raster.piece import Piece, is_leader, once, without_leaders
+from pipeline.raster.piece import Piece, is_leader, not_drawn_out, once, without_leaders
 from pipeline.raster.reading import LINE_PX, lines_of_print, read_line, typical
 from pipeline.result import Line, Recognition
 from pipeline.soundness import SOUND, Evidence, is_strange, verdict_on_page, verdict_on_text
@@ -222,4 +222,4 @@ def _recognition(seen: Sequence[Piece], scale: float) -> Recognition:
             x0, y0, x1, y1 = (value * scale for value in piece.bbox)
             lines.append(Line(unicodedata.normalize("NFC", text), (x0, y0, x1, y1), None))
     rows = reading_order(lines)
-    return Recognition(page_text(rows), lines=tuple(line for row in rows for line in row))
+    return Recognition(not_drawn_out(page_text(rows)), lines=tuple(line for row in rows for line in row))

@@ -18,7 +18,7 @@ from pipeline.raster.layer import Layer, LayerJudge
 from pipeline.raster.library import pymupdf
 from pipeline.raster.look import covers, finest_dpi, fonts_by_name
 from pipeline.raster.page_tree import num_leaves
-from pipeline.raster.piece import pieces_of
+from pipeline.raster.piece import pieces_of, runs_from_right
 from pipeline.result import one_line
 
 _mupdf = pymupdf.mupdf
@@ -66,7 +66,8 @@ class MupdfReader:
         try:
             loaded = self._load(page)
             drawing = loaded.get_displaylist()
-            found = pymupdf.TextPage(drawing.get_textpage(flags=_TEXT_FLAGS)).extractDICT()
+            page_text = pymupdf.TextPage(drawing.get_textpage(flags=_TEXT_FLAGS))
+            found = page_text.extractRAWDICT() if runs_from_right(page_text.extractText()) else page_text.extractDICT()
             box = loaded.rect
             sized = self._sized(page, loaded, rule, channels=1)
             pieces = list(pieces_of(found, (box.x0, box.y0, box.x1, box.y1)))

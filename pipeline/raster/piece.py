@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ _FILLED_OR_STROKED = 16 | 32
 _MIN_ALPHA = 40
 _BULLETS = str.maketrans({"\uf0b7": "•", "\uf0a7": "▪", "\uf0d8": "➢", "\uf0fc": "✓", "\uf06f": "○", "\u00ad": "-"})
 """What the common bullets of symbol fonts show, which have no Unicode of their own; a soft hyphen that is set shows."""
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_NUMBER = re.compile(r"\d+(?:[.,:/\u066b\u066c]\d+)*")
+_DRAWN_OUT = re.compile("(?<=\u0640) +(?=\u0640)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def pieces_of(page: Mapping[str, Any], box: tuple[float, float, float, float]) -
     """The pieces of a page out of MuPDF's structured text, as far as they lie on the page.
 
     Args:
-        page: What `TextPage.extractDICT` gives.
+        page: What `TextPage.extractRAWDICT` gives, or `extractDICT` if nothing runs from right to left.
         box: The page, in the same points; pieces are told from its corner.
     """
     for block in page["blocks"]:
@@ -41,7 +45,7 @@ def pieces_of(page: Mapping[str, Any], box: tuple[float, float, float, float]) -
             direction, vertical = line["dir"], bool(line["wmode"])
             is_across = vertical or (direction[0] > 0.999 and abs(direction[1]) < 0.05)
             for run in _runs(line["spans"], vertical):
-                text = "".join(span["text"] for span in run).translate(_BULLETS)
+                text = not_drawn_out("".join(map(_text_of, run))).translate(_BULLETS)
                 x0, y0, x1, y1 = _union(span["bbox"] for span in run)
                 middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
                 if not text.strip() or not (box[0] <= middle_x <= box[2] and box[1] <= middle_y <= box[3]):
@@ -49,9 +53,32 @@ def pieces_of(page: Mapping[str, Any], box: tuple[float, float, float, float]) -
                 painted = [
                     span for span in run if span["char_flags"] & _FILLED_OR_STROKED and span["alpha"] >= _MIN_ALPHA
                 ]
-                fonts = sorted(run, key=lambda span: -len(span["text"]))
+                fonts = sorted(run, key=lambda span: -len(_text_of(span)))
                 at = (x0 - box[0], y0 - box[1], x1 - box[0], y1 - box[1])
                 yield Piece(text, at, fonts[0]["font"], is_across, len(painted) == len(run))
+
+
+def not_drawn_out(text: str) -> str:
+    """Without the blanks between strokes that draw an Arabic word out to the width of its line."""
+    return _DRAWN_OUT.sub("", text)
+
+
+def runs_from_right(text: str) -> bool:
+    """Whether there are letters that are written from right to left."""
+    return bool(_RIGHT_TO_LEFT.search(text))
+
+
+def _text_of(span: Mapping[str, Any]) -> str:
+    """The span's letters; numbers in text from right to left, which MuPDF turns with it, as they are read."""
+    if "text" in span:
+        return str(span["text"])
+    letters = span["chars"]
+    text = "".join(letter["c"] for letter in letters)
+    for number in _NUMBER.finditer(text) if len(text) == len(letters) else ():
+        start, stop = number.span()
+        if letters[start]["origin"][0] > letters[stop - 1]["origin"][0]:
+            text = text[:start] + text[start:stop][::-1] + text[stop:]
+    return text
 
 
 def _runs(spans: Sequence[Mapping[str, Any]], vertical: bool) -> Iterator[list[Mapping[str, Any]]]:

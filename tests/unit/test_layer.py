@@ -16,6 +16,7 @@ from pipeline.page import Page, RasterRule
 from pipeline.raster import probe, render_pages
 from pipeline.raster.layer import Layer
 from pipeline.raster.mupdf import MupdfReader
+from pipeline.raster.piece import pieces_of
 from pipeline.result import Settled, Status
 from tests import documents
 
@@ -70,6 +71,35 @@ def test_text_of_a_page_as_large_as_a_wall_is_seen(tmp_path: Path):
     document.save(tmp_path / "wall.pdf")
     found = _layer(tmp_path / "wall.pdf")
     assert (found.verdict, found.recognition and found.recognition.text) == ("sound", "A page of five metres a side")
+
+
+def _span(text: str, x: float, step: float) -> dict[str, object]:
+    """A span as MuPDF gives it, its letters in the order of reading, `step` points apart."""
+    letters = [{"c": letter, "origin": (x + step * i, 100.0)} for i, letter in enumerate(text)]
+    ends = (letters[0]["origin"][0], letters[-1]["origin"][0])  # type: ignore[index]
+    box = (min(ends), 90.0, max(ends) + abs(step), 102.0)
+    return {"chars": letters, "bbox": box, "size": 12.0, "char_flags": 16, "alpha": 255, "font": "Yas"}
+
+
+@pytest.mark.parametrize(
+    ("found", "read"),
+    [
+        ("٩١ اسفند ٧٩٣١", "١٩ اسفند ١٣٩٧"),
+        ("١/٢٠/٩٧٣١ ،٥٫٤", "١٣٧٩/٠٢/١ ،٤٫٥"),
+        ("עמוד 21", "עמוד 12"),
+        ("قبـ ـل", "قبــل"),
+    ],
+)
+def test_numbers_in_text_from_right_to_left_are_read_from_the_left(found: str, read: str):
+    line = {"dir": (1.0, 0.0), "wmode": 0, "spans": [_span(found, 400, -7)]}
+    (piece,) = pieces_of({"blocks": [{"lines": [line]}]}, (0, 0, 600, 800))
+    assert piece.text == read
+
+
+def test_a_number_that_stands_as_it_is_read_stays_so():
+    line = {"dir": (1.0, 0.0), "wmode": 0, "spans": [_span("page 1397", 100, 7)]}
+    (piece,) = pieces_of({"blocks": [{"lines": [line]}]}, (0, 0, 600, 800))
+    assert piece.text == "page 1397"
 
 
 def _picture(lines: int = 12) -> bytes:
