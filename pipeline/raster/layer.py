@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.order import page_text, reading_order
 from pipeline.raster.ink import ink_mask
-from pipeline.raster.piece import Piece, is_leader, not_drawn_out, once, without_leaders
+from pipeline.raster.piece import Piece, Span, is_leader, not_drawn_out, once, without_leaders
 from pipeline.raster.reading import LINE_PX, lines_of_print, read_line, typical
 from pipeline.result import Line, Recognition
 from pipeline.soundness import SOUND, Evidence, is_strange, verdict_on_page, verdict_on_text
@@ -34,8 +34,8 @@ _FEW_INK_PX = 300
 _NUM_READ = 8
 """Lines outside of the text that are read at the most."""
 _CLEAR = 0.85
-_MIN_IN_FONT, _MIN_IN_LINE = 12, 8
-"""Letters of a font that make it worth a look, and letters of a line from which its font can be judged."""
+_MIN_IN_FONT, _MIN_IN_SPAN = 12, 5
+"""Letters of a font that make it worth a look, and letters of a span from which its font can be judged."""
 
 _JUDGED_ASPECT = 10
 """So much of a line, in its heights, is read to judge its font: some twenty letters, in 30 ms."""
@@ -126,18 +126,18 @@ class LayerJudge:
         )
 
     def _similarities(self, seen: Sequence[Piece], draw: Draw, fonts: Mapping[str, object]) -> Iterator[float]:
-        """For each font that was not looked at yet, how much of a line in it can be read from its pixels."""
-        by_font: dict[str, list[Piece]] = {}
-        for piece in seen:
-            by_font.setdefault(piece.font, []).append(piece)
+        """For each font that was not looked at yet, how much of what is set in it can be read from its pixels."""
+        by_font: dict[str, list[Span]] = {}
+        for span in (span for piece in seen if piece.is_across for span in piece.spans):
+            by_font.setdefault(span.font, []).append(span)
         for name, those in by_font.items():
             key = (name, fonts.get(name))
-            if key in self._trusted or sum(piece.num_letters for piece in those) < _MIN_IN_FONT:
+            if key in self._trusted or sum(len(span.text) for span in those) < _MIN_IN_FONT:
                 continue
-            readable = sorted(filter(_is_readable, those), key=lambda piece: -min(40, piece.num_letters))[:3]
+            readable = sorted(filter(_is_readable, those), key=lambda span: -min(20, len(span.text)))[:3]
             best = 0.0
-            for piece in readable:
-                best = max(best, _similarity(piece, draw))
+            for span in readable:
+                best = max(best, _similarity(span, draw))
                 if best > 0.8:
                     break
             if readable:
@@ -185,26 +185,25 @@ def _num_readable(lines: list[NDArray[Any]]) -> int:
     return round(num * len(lines) / len(read)) if read else 0
 
 
-def _is_readable(piece: Piece) -> bool:
+def _is_readable(span: Span) -> bool:
     """Whether the recognizer knows the script: Latin, digits, Chinese, Japanese; and there is enough of it."""
-    letters = [character for character in unicodedata.normalize("NFKC", piece.text) if character.isalnum()]
+    letters = [character for character in unicodedata.normalize("NFKC", span.text) if character.isalnum()]
     known = sum(map(_is_known, letters))
-    height = piece.bbox[3] - piece.bbox[1]
-    is_line = piece.is_across and piece.bbox[2] - piece.bbox[0] > height > 4
-    return is_line and known >= max(_MIN_IN_LINE, 0.8 * len(letters))
+    height = span.bbox[3] - span.bbox[1]
+    return span.bbox[2] - span.bbox[0] > height > 4 and known >= max(_MIN_IN_SPAN, 0.8 * len(letters))
 
 
 def _is_known(letter: str) -> bool:
     return letter.isascii() or unicodedata.name(letter, "").startswith(("LATIN", "CJK UNIFIED", "HIRAGANA", "KATAKANA"))
 
 
-def _similarity(piece: Piece, draw: Draw) -> float:
-    """How much of a piece can be read from its pixels, 0 to 1; of a long one the beginning."""
-    x0, y0, x1, y1 = piece.bbox
+def _similarity(span: Span, draw: Draw) -> float:
+    """How much of a span can be read from its pixels, 0 to 1; of a long one the beginning."""
+    x0, y0, x1, y1 = span.bbox
     share = min(1.0, _JUDGED_ASPECT * (y1 - y0) / (x1 - x0))
     pixels = draw(LINE_PX / (y1 - y0), (x0, y0, x0 + share * (x1 - x0), y1))
     read, _ = read_line(255 - pixels if np.median(pixels) < 100 else pixels)
-    wanted = piece.text if share == 1 else piece.text[: round(share * len(piece.text))]
+    wanted = span.text if share == 1 else span.text[: round(share * len(span.text))]
     return SequenceMatcher(None, _plain(wanted), _plain(read), autojunk=False).ratio()
 
 

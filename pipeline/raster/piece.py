@@ -1,4 +1,4 @@
-"""Piece: letters of one font on one printed line, as MuPDF finds them on a page."""
+"""Piece: letters that stand together on one printed line, as MuPDF finds them on a page."""
 
 from __future__ import annotations
 
@@ -17,13 +17,25 @@ _NUMBER = re.compile(r"\d+(?:[.,:/\u066b\u066c]\d+)*")
 _DRAWN_OUT = re.compile("(?<=\u0640) +(?=\u0640)")
 
 
+Box = tuple[float, float, float, float]
+
+
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Letters of one font on one printed line; `bbox` in points of the upright page."""
+class Span:
+    """Letters of a piece that are set in one font."""
 
     text: str
-    bbox: tuple[float, float, float, float]
+    bbox: Box
     font: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Letters that stand together on one printed line; `bbox` in points of the upright page."""
+
+    text: str
+    bbox: Box
+    spans: tuple[Span, ...]
     is_across: bool
     is_painted: bool
 
@@ -33,7 +45,7 @@ class Piece:
         return sum(not character.isspace() for character in self.text)
 
 
-def pieces_of(page: Mapping[str, Any], box: tuple[float, float, float, float]) -> Iterator[Piece]:
+def pieces_of(page: Mapping[str, Any], box: Box) -> Iterator[Piece]:
     """The pieces of a page out of MuPDF's structured text, as far as they lie on the page.
 
     Args:
@@ -53,9 +65,8 @@ def pieces_of(page: Mapping[str, Any], box: tuple[float, float, float, float]) -
                 painted = [
                     span for span in run if span["char_flags"] & _FILLED_OR_STROKED and span["alpha"] >= _MIN_ALPHA
                 ]
-                fonts = sorted(run, key=lambda span: -len(_text_of(span)))
-                at = (x0 - box[0], y0 - box[1], x1 - box[0], y1 - box[1])
-                yield Piece(text, at, fonts[0]["font"], is_across, len(painted) == len(run))
+                spans = tuple(Span(_text_of(span), _moved(span["bbox"], box), span["font"]) for span in run)
+                yield Piece(text, _moved((x0, y0, x1, y1), box), spans, is_across, len(painted) == len(run))
 
 
 def not_drawn_out(text: str) -> str:
@@ -97,7 +108,11 @@ def _runs(spans: Sequence[Mapping[str, Any]], vertical: bool) -> Iterator[list[M
         yield run
 
 
-def _union(boxes: Iterable[Sequence[float]]) -> tuple[float, float, float, float]:
+def _moved(bbox: Sequence[float], page: Sequence[float]) -> Box:
+    return bbox[0] - page[0], bbox[1] - page[1], bbox[2] - page[0], bbox[3] - page[1]
+
+
+def _union(boxes: Iterable[Sequence[float]]) -> Box:
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)
     return min(lefts), min(tops), max(rights), max(bottoms)
 
