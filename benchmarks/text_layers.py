@@ -108,13 +108,15 @@ def _scanned(page: pymupdf.Page) -> bytes:
     return bytes(made.tobytes())
 
 
-def spoil(path: str, index: int, counts: Counter[tuple[str, bool]]) -> None:
-    """Count whether a page is taken after it was spoiled, and tell if so."""
+def spoil(path: str, index: int, text: str, counts: Counter[tuple[str, bool]]) -> None:
+    """Count whether a page is taken after it was spoiled, and tell if so; where its text stays the same it was not."""
     with tempfile.TemporaryDirectory() as folder:
         for way, data in spoiled(path, index):
             file = Path(folder, f"{way}.pdf")
             file.write_bytes(data)
             for _, found, _ in layers(str(file), 1):
+                if found.recognition and found.recognition.text == text:
+                    continue
                 taken = found.recognition is not None
                 counts[way, taken] += 1
                 if taken:
@@ -139,7 +141,7 @@ def main() -> None:
             if asked.all and not found.recognition:
                 print(f"{path} page {index + 1}: {found.verdict}")
             if asked.spoil and found.recognition:
-                spoil(path, index, counts)
+                spoil(path, index, found.recognition.text, counts)
     print(f"{sum(verdicts.values())} pages:", ", ".join(f"{count} {name}" for name, count in verdicts.most_common()))
     costs.sort()
     print(

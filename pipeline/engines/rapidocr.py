@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
 from pipeline.errors import ConfigurationError
-from pipeline.order import page_text, reading_order
+from pipeline.order import page_text, reading_order, run_down
 from pipeline.page import Raster, RasterRule
 from pipeline.result import Answer, Line, Recognition, Timings
 
@@ -151,7 +151,7 @@ class RapidOcrEngine(Engine):
             for reading, (quad, _) in zip(readings, found, strict=True)
             if reading.text.strip() and reading.score >= self.options.text_score
         ]
-        quarters = _page_quarters([reading for reading, _ in kept])
+        quarters = 0 if run_down([line for _, line in kept]) else _page_quarters([reading for reading, _ in kept])
         return _recognition([line for _, line in kept], quarters, width_px, height_px)
 
     def _boxes(self, pixels: NDArray[np.uint8], most: int = 0) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:

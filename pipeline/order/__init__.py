@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.order.box import Box, joined, levelled
+from pipeline.order.box import Box, Frame, joined, levelled
 from pipeline.order.cells import cells
 from pipeline.order.columns import Effort, cut
-from pipeline.order.direction import regions
+from pipeline.order.direction import regions, run_down
 from pipeline.order.rows import lines_of, rows_of
 from pipeline.order.text import page_text
 from pipeline.result import Line
 
-__all__ = ["page_text", "reading_order"]
+__all__ = ["page_text", "reading_order", "run_down"]
 
 WORD_HEIGHTS = 0.35
 """Fragments on one line nearer than this, in its heights, are read as one: no gutter is that narrow."""
@@ -37,17 +37,17 @@ def reading_order(lines: Sequence[Line]) -> list[list[Line]]:
     effort = Effort(EFFORT)
     rows = []
     for frame, part in regions(lines):
-        for block in _blocks(joined(levelled(part, frame), WORD_HEIGHTS), effort):
+        for block in _blocks(joined(levelled(part, frame), WORD_HEIGHTS), effort, tiers=frame is Frame.DOWN):
             rows += [lines_of(row, frame) for cell in cells(block) for row in rows_of(cell)]
     return rows
 
 
-def _blocks(boxes: list[Box], effort: Effort) -> Iterator[list[Box]]:
+def _blocks(boxes: list[Box], effort: Effort, *, tiers: bool) -> Iterator[list[Box]]:
     """The page cut until no part of it has columns."""
     blocks = [boxes]
     while blocks:
         block = blocks.pop()
-        parts = cut(block, effort)
+        parts = cut(block, effort, tiers=tiers)
         if parts:
             blocks.extend(reversed(parts))
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from itertools import accumulate, pairwise
 from statistics import median
 
 from pipeline.order.box import Box
-from pipeline.order.cells import gaps_of, is_table
+from pipeline.order.cells import is_table
 from pipeline.order.numbered import numbered_cells
+from pipeline.order.stories import LARGE, stories_of
 
 # Lengths below are in heights of a line: the median height of the boxes of the block at hand.
 GUTTER_HEIGHTS = 0.25
@@ -21,8 +21,8 @@ COLUMN_HEIGHTS, NARROW_HEIGHTS, ASIDE_HEIGHTS = 10.0, 6.0, 4.0
 lines all of one width, as the cells of a table seldom are; one with lines not level with those beside (an infobox)."""
 COLUMN_ROWS, NARROW_ROWS = 4, 5
 """Fewest lines of a wide column, and of a narrow one or one with lines that are not level with those beside."""
-STRIP_HEIGHTS, LARGE, HEADING = 0.2, 1.35, 1.2
-"""Free height above headings, and how high they are themselves: where stories begin side by side, where alone."""
+TIER_GUTTER = 1.5
+"""Narrowest strip between tiers of lines that run down the page and end where they like."""
 ENTRY_ROWS = 8
 """Fewest lines of a column of entries, words and then a number, such as those of an index."""
 MAX_EDGES, MAX_ZONES = 160, 48
@@ -57,12 +57,16 @@ class Effort:
         return self.left >= 0
 
 
-def cut(block: list[Box], effort: Effort) -> list[list[Box]]:
-    """The parts of a block in reading order, cut around its tallest pair of columns; none if it has no columns."""
+def cut(block: list[Box], effort: Effort, *, tiers: bool = False) -> list[list[Box]]:
+    """The parts of a block in reading order, cut around its tallest pair of columns; none if it has no columns.
+
+    With `tiers` lines run down the page, which they do in text but hardly ever in tables, so that lines of a poem,
+    each of its own length, are told from cells.
+    """
     if len(block) < 2 * COLUMN_ROWS:
         return []
     height = max(median(box.height for box in block), 1e-9)
-    stories = _stories(block, height)
+    stories = stories_of(block, height)
     if len(stories) > 1:
         return stories
     edges = _edges(block, height)
@@ -75,76 +79,14 @@ def cut(block: list[Box], effort: Effort) -> list[list[Box]]:
             return []
         if any(start <= zone.start and zone.stop <= stop for start, stop in tables):
             continue
-        if is_table(zone.left, zone.right, height):
+        is_tier = tiers and _are_tiers(zone, height)
+        if not is_tier and is_table(zone.left, zone.right, height):
             tables.append((zone.start, zone.stop))
-        elif _are_columns(zone, height):
+        elif is_tier or _are_columns(zone, height):
             above, left, right, below = _parts(block, zone, height)
             inside = numbered_cells(left, right, height) or [left, right]
             return [part for part in (above, *inside, below) if part]
     return []
-
-
-def _stories(block: Sequence[Box], height: float) -> list[list[Box]]:
-    """The block parted above stories that begin side by side, and around a heading that has a strip to itself."""
-    groups: list[list[Box]] = []
-    bottom = 0.0
-    for box in sorted(block, key=lambda box: box.y0):
-        if not groups or box.y0 - bottom > STRIP_HEIGHTS * height:
-            groups.append([])
-        groups[-1].append(box)
-        bottom = max(bottom, box.y1) if len(groups[-1]) > 1 else box.y1
-    wide = max(box.x1 for box in block) - min(box.x0 for box in block)
-    parts: list[list[Box]] = [[]]
-    heads: list[list[Box]] = [[]]
-    alone = heading = False
-    for group, width in zip(groups, _widths_below(groups), strict=True):
-        first = [box for box in group if box.y0 < group[0].y0 + height / 2]
-        large = [box for box in first if box.height > LARGE * height]
-        was, goes_on, heading = alone, heading, all(box.height > HEADING * height for box in group)
-        alone = heading and width > 0.7 * wide and not gaps_of(group, height)
-        beside = len(large) == len(first) > 1 and sum(box.width for box in large) > 0.4 * wide and not goes_on
-        if parts[-1] and (beside or alone or was):
-            parts.append([])
-            heads.append([])
-        if beside and not parts[-1]:
-            heads[-1] = large
-        parts[-1] += group
-    return [sorted(part, key=lambda box: (box.middle, box.x0)) for part in _one_below_the_other(parts, heads)]
-
-
-def _one_below_the_other(parts: list[list[Box]], heads: list[list[Box]]) -> Iterator[list[Box]]:
-    """Tiers of stories as one part where a strip between the stories goes through them: their columns go on below."""
-    last: list[Box] = []
-    side_by_side: list[Box] = []
-    for part, first in zip(parts, heads, strict=True):
-        if side_by_side and _has_strip(last + part, side_by_side):
-            last = last + part
-            continue
-        if last:
-            yield last
-        last, side_by_side = part, first
-    yield last
-
-
-def _has_strip(boxes: Sequence[Box], heads: Sequence[Box]) -> bool:
-    """Whether there is a strip that no box enters, with headings on both sides of it."""
-    edge = -math.inf
-    for box in sorted(boxes, key=lambda box: box.x0):
-        if box.x0 > edge and any(head.x1 <= edge for head in heads) and any(head.x0 >= box.x0 for head in heads):
-            return True
-        edge = max(edge, box.x1)
-    return False
-
-
-def _widths_below(groups: Sequence[Sequence[Box]]) -> list[float]:
-    """How wide what stands below each group is."""
-    left = right = 0.0
-    widths: list[float] = []
-    for group in reversed(groups):
-        widths.append(right - left)
-        left = min(*(box.x0 for box in group), left if widths[1:] else group[0].x0)
-        right = max(*(box.x1 for box in group), right)
-    return widths[::-1]
 
 
 def _edges(block: Sequence[Box], height: float) -> list[float]:
@@ -192,6 +134,14 @@ def _are_columns(zone: Zone, height: float) -> bool:
     if level < 0.6 * len(few) and len(few) >= NARROW_ROWS:
         return all(_column_width(side) >= ASIDE_HEIGHTS * height for side in (few, many))
     return all(_is_text(side, height) for side in (few, many)) or all(map(_are_entries, (few, many)))
+
+
+def _are_tiers(zone: Zone, height: float) -> bool:
+    """Whether there are lines of letters on both sides of a wide strip, most of them longer than a label."""
+    return zone.gutter >= TIER_GUTTER * height and all(
+        sum(box.width >= NARROW_HEIGHTS * height and _is_wordy(box) for box in side) >= max(COLUMN_ROWS, len(side) / 2)
+        for side in (zone.left, zone.right)
+    )
 
 
 def _are_entries(column: Sequence[Box]) -> bool:

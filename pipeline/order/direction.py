@@ -30,6 +30,11 @@ def runs_down(line: Line) -> bool:
     return len(text) > 1 and y1 - y0 >= TALL * (x1 - x0) and 2 * sum(map(is_wide, text)) >= len(text)
 
 
+def run_down(lines: Sequence[Line]) -> bool:
+    """Whether most letters of a page stand in lines that run down it."""
+    return 2 * sum(len(line.text) for line in lines if runs_down(line)) > sum(len(line.text) for line in lines)
+
+
 def leftward(text: str) -> int:
     """Letters from right to left in the text less those from left to right, by their bidirectional classes (UAX 9)."""
     if not _LEFTWARD.search(text):

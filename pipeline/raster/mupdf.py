@@ -76,6 +76,8 @@ class MupdfReader:
             return self._judge.judge(pieces, draw, covers(loaded), fonts_by_name(loaded), box.width, scale)
         except (MemoryError, ImportError):
             raise
+        except SystemError:  # PyMuPDF's own, of characters that it cannot hand over
+            return Layer("broken: its letters cannot be taken one by one")
         except Exception as error:
             return Layer(f"broken: {_complaint(error)}")
 

@@ -59,7 +59,16 @@ PURE = (
     *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket", "batch", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
-    *("order.box", "order.direction", "order.columns", "order.cells", "order.numbered", "order.rows", "order.text"),
+    *(
+        "order.box",
+        "order.direction",
+        "order.columns",
+        "order.cells",
+        "order.numbered",
+        "order.stories",
+        "order.rows",
+        "order.text",
+    ),
 )
 """Modules that only plan: no library, no clock, no files, no network, no randomness."""
 

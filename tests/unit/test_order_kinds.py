@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.order import page_text, reading_order
+from pipeline.order import page_text, reading_order, run_down
 from pipeline.result import Line
 
 from .test_order import column, line, texts
@@ -341,3 +341,16 @@ def test_stories_side_by_side_are_read_to_their_end_where_the_strip_between_them
     assert titles(page) == ["A", "a", "C", "c", "B", "b", "D", "d"]
     across = [line("E runs 00", 0, 800, 880, 36), *column("e", 0, 860, 9), *column("f", 480, 860, 9)]
     assert titles(page + across) == ["A", "a", "C", "c", "B", "b", "D", "d", "E", "e", "f"]
+
+
+def test_tiers_of_a_poem_are_read_one_after_the_other_though_its_lines_end_where_they_like():
+    def verses(name: str, y: int) -> list[Line]:
+        return [down(f"{name}{i}{JAPANESE[: 5 + i % 4]}", 800 - 36 * i, y, 24 * (8 + i % 4)) for i in range(8)]
+
+    assert [text[0] for text in texts(verses("上", 0) + verses("下", 400))] == ["上"] * 8 + ["下"] * 8
+
+
+def test_a_page_runs_down_if_most_of_its_letters_do():
+    assert run_down(tier("上", 800, 0, 6))
+    assert not run_down([*tier("上", 800, 0, 2), *column("a", 0, 500, 12)])
+    assert not run_down([])
