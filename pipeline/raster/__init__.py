@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from pipeline.document import MUPDF_TYPES, Document, Source, local_etag, member_of_uri, same_content
-from pipeline.errors import ErrorCode, MachineError, PageFault, transient
+from pipeline.errors import RETRYABLE_CODES, ErrorCode, MachineError, PageFault, transient
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
 from pipeline.raster.fake import FakeReader
@@ -72,6 +72,8 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
         with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))
     except PageFault as fault:
+        if document.document_id is None and fault.code in RETRYABLE_CODES:
+            document = replace(document, etag=None)
         return Probe(document, _failure(Stage.DISCOVER, fault))
 
 

@@ -43,7 +43,7 @@ class _Header(tarfile.TarInfo):
         try:
             read = super().frombuf(buf, encoding, errors)
             if read.type in _NAMES_FOLLOW and read.size > _MAX_NAME_BYTES:
-                raise tarfile.InvalidHeaderError("a name is too long")
+                raise tarfile.InvalidHeaderError("a name is too long")  # type: ignore[attr-defined]
         except tarfile.HeaderError as error:
             cls.num_damaged += type(error).__name__ not in ("EOFHeaderError", "EmptyHeaderError")
             raise
@@ -97,7 +97,7 @@ class _Counted:
     def __init__(self, path: str) -> None:
         self._file: IO[bytes] = open(path, "rb")  # noqa: SIM115 (closed by `close`)
         self._source: IO[bytes] = self._file
-        self._most = self.left = bounds.most_unpacked_bytes(os.fstat(self._file.fileno()).st_size)
+        self.most = self._left = bounds.most_unpacked_bytes(os.fstat(self._file.fileno()).st_size)
         head = self._file.read(len(XZ))
         self._file.seek(0)
         self._source = _unpacked(self._file, head)
@@ -109,14 +109,10 @@ class _Counted:
             PageFault: more has come out of it than may.
         """
         data = self._source.read(size)
-        self.count(len(data))
+        self._left -= len(data)
+        if self._left < 0:
+            raise bounds.too_much_in_all(self.most)
         return data
-
-    def count(self, num_bytes: int) -> None:
-        """Count bytes that come out of it otherwise."""
-        self.left -= num_bytes
-        if self.left < 0:
-            raise bounds.too_much_in_all(self._most)
 
     def close(self) -> None:
         """Close the file."""
@@ -151,6 +147,7 @@ class Tar:
     def __init__(self, path: str, *, to_the_end: bool = True) -> None:
         source: Any = _Counted(path)
         self._source: _Counted = source
+        self._num_sparse_bytes = 0
         self._header: type[_Header] = type("_Header", (_Header,), {})
         try:
             self._archive: Any = tarfile.open(  # noqa: SIM115 (closed by `close`)
@@ -189,8 +186,8 @@ class Tar:
         """
         while (entry := self._archive.next()) is not None:
             self._archive.members.clear()
-            if entry.issparse():
-                self._source.count(min(entry.size, bounds.MAX_MEMBER_BYTES))
+            if entry.issparse():  # which may be large without being so in the archive
+                self._num_sparse_bytes += min(entry.size, bounds.MAX_MEMBER_BYTES)
             if entry.type not in _NO_FILES:
                 yield entry
 
@@ -202,6 +199,8 @@ class Tar:
         """
         if refusal := refusal_of(entry):
             raise refusal
+        if entry.issparse() and self._num_sparse_bytes > self._source.most:
+            raise bounds.too_much_in_all(self._source.most)
         if entry.size > max_bytes:
             raise bounds.too_large_a_member(max_bytes)
         file = self._archive.extractfile(entry)

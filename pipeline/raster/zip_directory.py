@@ -113,9 +113,11 @@ def _directory_at(file: IO[bytes], at: int, data: bytes, at_in_data: int) -> Dir
 
 
 def _bytes_at(file: IO[bytes], at: int, size: int) -> bytes:
-    if not 0 <= at < 1 << 62:
+    """Bytes of the file, fewer where it ends; none at a place that no file has, whatever says that there is one."""
+    try:
+        file.seek(at)
+    except (OSError, OverflowError, ValueError):
         return b""
-    file.seek(at)
     return file.read(size)
 
 

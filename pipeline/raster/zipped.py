@@ -20,7 +20,7 @@ _MIN_CHUNK_BYTES = 1 << 12
 _ENCRYPTED, _PATCHED, _STRONGLY, _AES = 1, 1 << 5, 1 << 6, 99
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 _NAMES = {1: "Shrink", 6: "Implode", 9: "Deflate64", 93: "Zstandard", 95: "XZ", 97: "WavPack", 98: "PPMd"}
-_WRONG_PASSWORD = (RuntimeError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, ValueError)
+_WRONG_PASSWORD = (RuntimeError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, ValueError, IndexError)
 """What comes of a wrong password: it is noticed at once but for one in 256, which gives rubbish."""
 
 _OVERLAP = PageFault(ErrorCode.BROKEN_DOCUMENT, "its bytes in the archive overlap those of another file, as in a bomb")

@@ -168,7 +168,7 @@ def test_what_is_packed_beyond_measure_comes_out_in_pieces(method: int, tmp_path
     assert len(_read(tmp_path / "a.zip", "a.txt")) == 20_000_000
 
 
-def test_a_sparse_file_is_read_and_one_of_terabytes_refused(tmp_path: Path):
+def test_a_sparse_file_is_read_and_one_of_terabytes_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def sparse(name: str, size: int) -> bytes:
         info = tarfile.TarInfo(name)
         info.type, info.size = tarfile.GNUTYPE_SPARSE, 512
@@ -183,6 +183,15 @@ def test_a_sparse_file_is_read_and_one_of_terabytes_refused(tmp_path: Path):
     assert _members(tmp_path / "a.tar") == ["a.txt", "b.txt"]
     assert _read(tmp_path / "a.tar", "a.txt", archive.TAR) == b"x" * 512 + bytes(1488)
     assert _failure(tmp_path / "a.tar", "b.txt")[0] == "document_too_large"
+    monkeypatch.setattr(bounds, "MAX_UNPACKED_BYTES", 0)
+    files = [sparse(f"{n}.txt", 400_000) for n in range(3)]
+    tar_of(tmp_path / "last.tar", {"a.pdf": b"x"})
+    (tmp_path / "b.tar").write_bytes(b"".join(files) + (tmp_path / "last.tar").read_bytes())
+    assert _members(tmp_path / "b.tar") == ["0.txt", "1.txt", "2.txt", "a.pdf"]
+    monkeypatch.setattr(bounds, "MAX_RATIO", 70)
+    assert [len(_read(tmp_path / "b.tar", f"{n}.txt", archive.TAR)) for n in (0, 1)] == [400_000] * 2
+    assert _failure(tmp_path / "b.tar", "2.txt")[1].endswith("in all, as in a bomb: unpack it first")
+    assert _read(tmp_path / "b.tar", "a.pdf", archive.TAR) == b"x"
 
 
 def test_a_name_of_gigabytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
