@@ -49,7 +49,7 @@ class Rules:
     def down_to(self, root: str, path: str) -> Rules:
         """The rules in force where a file lies; patterns that cannot be read were told when its folder was listed."""
         rules, folder = self, root
-        for part in path[len(root) :].split("/")[1:]:
+        for part in path[len(root.rstrip("/")) :].split("/")[1:]:
             with suppress(InputError):
                 rules = rules.within(folder, [IGNORE_FILE] if os.path.exists(os.path.join(folder, IGNORE_FILE)) else [])
             folder = os.path.join(folder, part)

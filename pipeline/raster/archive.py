@@ -10,7 +10,7 @@ import threading
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from pipeline.document import escaped, is_litter, is_unfinished
@@ -26,6 +26,7 @@ ZIP, TAR = "application/zip", "application/x-tar"
 ARCHIVE_TYPES = frozenset({ZIP, TAR})
 
 _MAX_STREAMS = 3
+_MAX_MIMETYPE_BYTES = 1 << 12
 _NAMELESS = "unnamed"
 _BROKEN = (*TAR_FAULTS, zipfile.BadZipFile, NotImplementedError)
 """What the readers raise of a damaged archive; a disk or a file that cannot be read is told apart before."""
@@ -104,8 +105,10 @@ def _folders_of(names: set[str]) -> set[str | None]:
 def zip_names(path: str) -> tuple[set[str], bytes]:
     """The names in a ZIP, and the first bytes of the member called `mimetype`, if there is one."""
     with closing(Zip(path, _counts)) as archive:
-        mimetype = next((entry for entry in archive.entries if entry.name == "mimetype"), None)
-        first = next(archive.chunks(mimetype, (), 1 << 12), b"") if mimetype else b""
+        first = b""
+        for entry in (entry for entry in archive.entries if entry.name == "mimetype"):
+            with suppress(*_BROKEN, PageFault):
+                first = next(archive.chunks(entry, (), _MAX_MIMETYPE_BYTES), b"")
         return {entry.name for entry in archive.entries}, first
 
 

@@ -262,6 +262,13 @@ def test_an_office_file_that_is_cut_off_is_no_archive(tmp_path: Path):
     assert _failure(path)[0] == "office_document"
 
 
+def test_what_a_zip_says_of_its_kind_may_be_damaged(tmp_path: Path):
+    path = _zip(tmp_path / "a.zip", (b"mimetype", b"application/epub+zip"), (b"a.pdf", b"one"))
+    assert _failure(path)[0] == "office_document"
+    path.write_bytes(path.read_bytes().replace(b"epub", b"equb"))
+    assert _members(path) == ["mimetype", "a.pdf"]
+
+
 def test_a_zip_with_large_fields_is_read(tmp_path: Path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file, file.open("a.pdf", "w", force_zip64=True) as member:
         member.write(b"one")
