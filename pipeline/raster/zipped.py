@@ -27,7 +27,6 @@ _OVERLAP = PageFault(ErrorCode.BROKEN_DOCUMENT, "its bytes in the archive overla
 _LINK = PageFault(
     ErrorCode.NOT_A_FILE, "a symbolic link in the archive: only what it leads to is read, if it is in there"
 )
-_SPECIAL = PageFault(ErrorCode.NOT_A_FILE, "not a regular file in the archive")
 
 
 class Zip:
@@ -73,9 +72,8 @@ class Zip:
         refused = dict.fromkeys(_overlapping(self.entries), _OVERLAP)
         left = most = bounds.most_unpacked_bytes(os.fstat(self._file.fileno()).st_size)
         for index, entry in enumerate(self.entries):
-            kind = stat.S_IFMT(entry.mode)
-            if kind not in (0, stat.S_IFREG):
-                refused[index] = _LINK if kind == stat.S_IFLNK else _SPECIAL
+            if stat.S_ISLNK(entry.mode):  # what was a pipe has its bytes in here
+                refused[index] = _LINK
             elif index not in refused:
                 left -= min(entry.num_bytes, bounds.MAX_MEMBER_BYTES)
                 if left < 0:

@@ -348,9 +348,10 @@ def test_links_have_rows_that_say_where_they_lead_and_those_to_folders_none(tmp_
     )
 
 
-def test_a_link_in_a_zip_has_a_row(tmp_path: Path):
+def test_a_link_in_a_zip_has_a_row_and_what_came_through_a_pipe_is_a_file(tmp_path: Path):
     path = _zip(tmp_path / "a.zip", (b"l.pdf", b"a.pdf"), mode=0o120777)
     assert _failure(path, "l.pdf")[0] == "not_a_file"
+    assert _read(_zip(tmp_path / "b.zip", (b"-", b"one"), mode=0o010600), "-") == b"one"
 
 
 # encrypted, packed as nobody unpacks
