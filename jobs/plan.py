@@ -145,7 +145,7 @@ class _Twins:
 def _sized_pages(discovery: Discovery, prepared: Prepared, selection: Selection, plan: Plan) -> Iterator[SizedPage]:
     rule, limits = prepared.spec.raster, prepared.limits
     twins = _Twins()
-    for source, found in _probed(discovery.sources(), limits):
+    for source, found in _probed(discovery.sources(), discovery, limits):
         document = found.document
         if found.failure is not None:
             _note(plan, source.uri, found.failure)
@@ -167,12 +167,12 @@ def _sized_pages(discovery: Discovery, prepared: Prepared, selection: Selection,
             _note(plan, source.uri, Failure.of(Stage.DISCOVER, fault))
 
 
-def _probed(sources: Iterable[Source], limits: RasterLimits) -> Iterator[tuple[Source, Probe]]:
+def _probed(sources: Iterable[Source], discovery: Discovery, limits: RasterLimits) -> Iterator[tuple[Source, Probe]]:
     """Each source that is no archive, and the members of those that are."""
     for source in sources:
         found = probe(source, hash_content=False, limits=limits)
         if found.members:
-            yield from _probed(found.members, limits)
+            yield from _probed(discovery.within(found.members), discovery, limits)
         if found.failure is not None or not found.members:
             yield source, found
 

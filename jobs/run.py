@@ -111,7 +111,7 @@ def run(config: JobConfig) -> RunReport:
         store.sweep()
         _announce(progress, prepared)
         ledger = _ledger(config, store, fingerprint)
-        flow = Flow(discovery.sources(), ledger, _flow_limits(config, prepared))
+        flow = Flow(discovery.sources(), ledger, _flow_limits(config, prepared), discovery.within)
         committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check, ledger)
         return _Run(config, prepared, discovery, flow, committer, progress, started).go()
 

@@ -158,7 +158,7 @@ def _of_newest_run(verdict: Verdict) -> Discovery:
 def _compare(verdict: Verdict, discovery: Discovery) -> None:
     """Every source against the rows of its document; then what is in the output and not among the sources."""
     documents, found, num_unreadable = verdict.audit.documents, set[str](), 0
-    looked_at = _looked_at(_with_members(discovery.sources()), hash_inputs=verdict.hashed)
+    looked_at = _looked_at(_with_members(discovery), hash_inputs=verdict.hashed)
     for source, document in tqdm(looked_at, "comparing", unit=" inputs", leave=False, disable=None):
         verdict.num_inputs += 1
         found.add(source.uri)
@@ -194,16 +194,16 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _with_members(sources: Iterator[Source]) -> Iterator[Source]:
+def _with_members(discovery: Discovery) -> Iterator[Source]:
     """The sources, with the members of archives in the place of these; an archive that cannot be read stands itself."""
-    for source in sources:
+    for source in discovery.sources():
         members: Sequence[Source] = ()
         if source.problem is None:
             with suppress(PageFault):
                 members, loss = members_of(identify(source.uri, hash_content=False))
                 if loss:
                     yield source
-        yield from members or (source,)
+        yield from discovery.within(members) if members else (source,)
 
 
 def _looked_at(sources: Iterator[Source], *, hash_inputs: bool) -> Iterator[tuple[Source, Document | None]]:

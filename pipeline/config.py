@@ -21,8 +21,8 @@ class JobConfig:
 
     exclude: tuple[str, ...] = option(
         (),
-        "Leave out what matches this pattern (as in .gitignore; may be given again). A .pagemillignore file in an"
-        " input folder does the same.",
+        "Leave out what matches this pattern (as in .gitignore; may be given again), in archives, too. A"
+        " .pagemillignore file in an input folder does the same.",
         group="Input",
         metavar="PATTERN",
     )

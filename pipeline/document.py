@@ -173,6 +173,11 @@ def member_of_uri(uri: str) -> str:
     return uri.partition(_INTO)[2]
 
 
+def path_in_archive(uri: str) -> str:
+    """The path that a member has in its archive, as if that were a folder; of two of one name it is the same."""
+    return os.fsdecode(unquote_to_bytes(member_of_uri(uri).partition("#")[0]))
+
+
 def uri_of_member(archive_uri: str, key: str) -> str:
     """The URI of a member by its key."""
     return f"{archive_uri}{_INTO}{key}"
@@ -183,7 +188,13 @@ def is_litter(name: str) -> bool:
     return name.startswith((".", "~$")) or name.lower() in _LITTER
 
 
+def is_unfinished(name: str) -> bool:
+    """Whether the name of a file is that of one which is still being written or loaded."""
+    return name.lower().endswith(_UNFINISHED)
+
+
 _INTO = "!/"
+_UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".download")
 _LITTER = ("thumbs.db", "desktop.ini", "ehthumbs.db", "__macosx")
 
 

@@ -7,7 +7,7 @@ came of them; `Flow` sees to it that every page of every source ends in exactly 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.batch import Batch, BatchLimits, Packer
@@ -73,6 +73,7 @@ class Flow:
     sources: Iterator[Source]
     ledger: Ledger
     limits: FlowLimits
+    within: Callable[[Sequence[Source]], Sequence[Source]] = tuple
     totals: Totals = field(default_factory=Totals)
     pages_known: int = 0
     _packer: Packer = field(init=False)
@@ -241,7 +242,7 @@ class Flow:
 
     def _on_probe(self, probe: Probe) -> None:
         document = probe.document
-        self._intake.add(probe.members)
+        self._intake.add(self.within(probe.members))
         if probe.failure is not None:
             self._settle_document(document, probe.failure)
         if probe.failure is not None or probe.members:

@@ -9,21 +9,24 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import pathspec
-
-from pipeline.document import Source, absolute_path, is_litter, local_etag, path_of_uri, uri_of_path
+from pipeline.document import (
+    Source,
+    absolute_path,
+    is_litter,
+    is_unfinished,
+    local_etag,
+    path_in_archive,
+    path_of_uri,
+    uri_of_path,
+)
 from pipeline.errors import ErrorCode, InputError
-
-IGNORE_FILE = ".pagemillignore"
-"""Patterns of what to leave out of the folder it lies in and those below, in the syntax of .gitignore."""
+from pipeline.ignore import Rules, spec
 
 LEASE_FOLDER = "_lease"
 """What every output folder of Pagemill holds: by it, outputs of other runs are known and left out."""
 
 LEASE_NAME = re.compile(r"\d{8,}\.(json|alive|released)")
 """What lies in it; a folder called like it that holds no such file is anybody's."""
-
-_UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".download")
 
 
 @dataclass(slots=True)
@@ -52,7 +55,7 @@ class Discovery:
         Raises:
             InputError: one does not exist or matches nothing, or a pattern to leave out makes no sense.
         """
-        _spec(self.exclude, "--exclude")
+        spec(self.exclude, "--exclude")
         for given in self.inputs:
             if not given.strip():
                 raise InputError("an input is empty")
@@ -75,6 +78,16 @@ class Discovery:
                 for match in _matches(_local(given)):
                     yield from self._of_path(absolute_path(match))
 
+    def within(self, members: Sequence[Source]) -> tuple[Source, ...]:
+        """Those files in an archive that are not left out, as if it were a folder where it lies."""
+        path = path_of_uri(members[0].uri) if members else ""
+        roots = (root for root in self._walked if _is_within(path, root))
+        root = path if path in self._named else next(roots, path)
+        rules = Rules.of_patterns(root, self.exclude).down_to(root, path)
+        kept = tuple(source for source in members if not rules.leaves_out(path, path_in_archive(source.uri)))
+        self.num_ignored += len(members) - len(kept)
+        return kept
+
     def _paths_named(self, given: str) -> list[str]:
         """What an input names without a pattern, as absolute paths."""
         if given.startswith("@"):
@@ -92,14 +105,14 @@ class Discovery:
         if (is_folder or path not in self._named) and any(_is_within(path, root) for root in self._walked):
             return
         if is_folder:
-            yield from self._of_folder(path)
             self._walked.append(path)
+            yield from self._of_folder(path)
         elif path not in self._seen:
             self._seen.add(path)
             yield Source(uri_of_path(path), etag=self._etag_of(lambda: os.stat(path)))
 
     def _of_folder(self, root: str) -> Iterator[Source]:
-        rules = _Rules.of_patterns(root, self.exclude)
+        rules = Rules.of_patterns(root, self.exclude)
         stack: list[Iterator[_Entry]] = [iter([_Entry(root, rules)])]
         while stack:
             entry = next(stack[-1], None)
@@ -112,7 +125,7 @@ class Discovery:
             elif entry.path not in self._named and entry.path not in self._seen:
                 yield Source(uri_of_path(entry.path), etag=entry.etag)
 
-    def _list(self, folder: str, rules: _Rules) -> tuple[Iterator[_Entry], list[Source]]:
+    def _list(self, folder: str, rules: Rules) -> tuple[Iterator[_Entry], list[Source]]:
         """A folder's entries that are not left out; or why it cannot be listed."""
         try:
             with os.scandir(folder) as listing:
@@ -144,8 +157,8 @@ class Discovery:
             return None
         return local_etag(status) if stat.S_ISREG(status.st_mode) else None
 
-    def _leaves_out(self, entry: os.DirEntry[str], is_folder: bool, rules: _Rules) -> bool:
-        if is_litter(entry.name) or (not is_folder and entry.name.lower().endswith(_UNFINISHED)):
+    def _leaves_out(self, entry: os.DirEntry[str], is_folder: bool, rules: Rules) -> bool:
+        if is_litter(entry.name) or (not is_folder and is_unfinished(entry.name)):
             return True
         if is_folder:
             is_output = entry.path == self.out or _is_output(entry.path)
@@ -155,43 +168,11 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
-    """Ignore patterns in force in a folder, strongest first, each with the folder that they are relative to.
-
-    As in git, what the command line says is stronger than any file, and a file than those in folders above it.
-    """
-
-    asked: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
-    filed: tuple[tuple[str, pathspec.GitIgnoreSpec], ...] = ()
-
-    @classmethod
-    def of_patterns(cls, root: str, patterns: Sequence[str]) -> _Rules:
-        return cls(((root, _spec(patterns, "--exclude")),) if patterns else ())
-
-    def within(self, folder: str, names: Sequence[str]) -> _Rules:
-        if IGNORE_FILE not in names:
-            return self
-        path = os.path.join(folder, IGNORE_FILE)
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                return _Rules(self.asked, ((folder, _spec(file.read().splitlines(), path)), *self.filed))
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}") from error
-
-    def match(self, path: str) -> bool:
-        for base, spec in (*self.asked, *self.filed):
-            verdict = spec.check_file(path[len(base) :].lstrip("/")).include
-            if verdict is not None:
-                return verdict
-        return False
-
-
-@dataclass(frozen=True, slots=True)
 class _Entry:
     """Something in a folder; `rules` are set for a folder, None for anything else."""
 
     path: str
-    rules: _Rules | None
+    rules: Rules | None
     etag: str | None = None
 
 
@@ -200,13 +181,6 @@ def _is_output(folder: str) -> bool:
         return any(map(LEASE_NAME.fullmatch, os.listdir(os.path.join(folder, LEASE_FOLDER))))
     except OSError:
         return False
-
-
-def _spec(patterns: Sequence[str], where: str) -> pathspec.GitIgnoreSpec:
-    try:
-        return pathspec.GitIgnoreSpec.from_lines(patterns)
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from error
 
 
 def _lines(path: str) -> list[str]:

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from pipeline.document import MUPDF_TYPES, Document, Source, local_etag, same_content
-from pipeline.errors import ErrorCode, MachineError, PageFault, transient
+from pipeline.document import MUPDF_TYPES, Document, Source, local_etag, member_of_uri, same_content
+from pipeline.errors import RETRYABLE_CODES, ErrorCode, MachineError, PageFault, transient
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
 from pipeline.raster.fake import FakeReader
@@ -56,7 +56,7 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
 
     Without `hash_content` only the first bytes are read and `document_id` stays None (for `pagemill plan`).
     """
-    document = Document(source.uri)
+    document = Document(source.uri, etag=source.etag if member_of_uri(source.uri) else None)
     try:
         if source.problem is not None:
             raise PageFault(source.problem, source.detail)
@@ -64,14 +64,16 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
         refuse_no_document(document, limits)
         members, loss = members_of(document, source.etag)
         if loss:
-            said = f"the archive is damaged, {len(members)} of its files can be told: {loss}"
-            failure = Failure(Stage.DISCOVER, ErrorCode.BROKEN_DOCUMENT, said)
-            return Probe(replace(document, etag=None), failure, members)  # without etag: looked into by each run
+            return Probe(
+                replace(document, etag=None), _failure(Stage.DISCOVER, loss), members
+            )  # without etag: looked into by each run
         if members:
             return Probe(document, members=members)
         with _Opened(document, limits) as reader:
             return Probe(replace(document, page_count=reader.page_count))
     except PageFault as fault:
+        if document.document_id is None and fault.code in RETRYABLE_CODES:
+            document = replace(document, etag=None)
         return Probe(document, _failure(Stage.DISCOVER, fault))
 
 

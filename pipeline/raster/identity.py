@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from pipeline.document import (
     HEAD_BYTES,
@@ -24,15 +24,16 @@ from pipeline.document import (
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.foreign import FOREIGN, foreign_type_of, package_type_of
 from pipeline.page import RasterLimits
-from pipeline.raster.archive import ARCHIVE_TYPES, TAR, ZIP, is_tar, members, must_be_regular, opened_member
+from pipeline.raster.archive import ARCHIVE_TYPES, TAR, ZIP, members, must_be_regular, opened_member, zip_names
 from pipeline.raster.fake import MAGIC as FAKE_MAGIC
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
+from pipeline.raster.tarred import COMPRESSED, is_tar, is_tar_header
+from pipeline.raster.zipped import ends_as_zip
 
 _CHUNK_BYTES = 1 << 20
 _OLE_BYTES = 1 << 18
 """How much of a compound file is searched for the names of its streams."""
 _NO_LIMITS = RasterLimits()
-_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
 
 
 def identify(uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS) -> Document:
@@ -71,14 +72,20 @@ def opened_file(uri: str, limits: RasterLimits = _NO_LIMITS) -> Iterator[tuple[s
     if not key:
         yield path, status
         return
-    kind = _type_of(path, _read(path, hash_content=False)[1], limits)
+    kind = _type_of_archive(path, local_etag(status), limits.fake_decoder)
     if kind not in ARCHIVE_TYPES:
         raise PageFault(ErrorCode.DOCUMENT_CHANGED, "what was an archive is none any more")
     with opened_member(path, kind or "", key, limits) as inner:
         yield inner, status
 
 
-def members_of(document: Document, etag: str | None = None) -> tuple[tuple[Source, ...], str | None]:
+@lru_cache(maxsize=16)
+def _type_of_archive(path: str, etag: str, fake_decoder: bool) -> str | None:  # noqa: ARG001 (the etag is for the cache)
+    """The type of a file of which many members are opened one after the other."""
+    return _type_of(path, _read(path, hash_content=False)[1], RasterLimits(fake_decoder=fake_decoder))
+
+
+def members_of(document: Document, etag: str | None = None) -> tuple[tuple[Source, ...], PageFault | None]:
     """The files in an archive as sources, in their order, and what is lost of it; none if the document is no archive.
 
     Args:
@@ -93,7 +100,7 @@ def members_of(document: Document, etag: str | None = None) -> tuple[tuple[Sourc
     if member_of_uri(document.uri):
         raise PageFault(ErrorCode.UNSUPPORTED_ARCHIVE, "an archive within an archive: unpack the outer one first")
     found, loss = members(path_of_uri(document.uri), document.media_type or "")
-    return tuple(Source(uri_of_member(document.uri, member.key), etag=etag) for member in found), loss
+    return tuple(Source(uri_of_member(document.uri, key), etag=etag) for key in found), loss
 
 
 def refuse_no_document(document: Document, limits: RasterLimits = _NO_LIMITS) -> None:
@@ -142,30 +149,25 @@ def _type_of(path: str, data: bytes, limits: RasterLimits) -> str | None:
     if limits.fake_decoder and head.startswith(FAKE_MAGIC):
         return FAKE_TYPE
     known = media_type_of(head)
-    is_archived = head.startswith((b"PK\x03\x04", *_COMPRESSED)) or head[257:262] == b"ustar"
-    if known in MUPDF_TYPES and is_archived:
+    is_header = head[257:262] == b"ustar" or is_tar_header(head)
+    if known in MUPDF_TYPES and (is_header or head.startswith((b"PK\x03\x04", *COMPRESSED))):
         known = None  # the header of a PDF that stands in the first bytes of an archive is that of a member
     if known is not None:
         return known
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _package_type(path)
-    if head[257:262] == b"ustar" or head.startswith(_COMPRESSED):
+    if is_header or head.startswith(COMPRESSED):
         return TAR if is_tar(path) else "application/gzip"
-    return foreign_type_of(data)
+    return foreign_type_of(data) or (_package_type(path) if ends_as_zip(path) else None)
 
 
 def _package_type(path: str) -> str | None:
     """What a ZIP is by its directory, at the file's end: a document of XML parts (XPS: ECMA-388), or an archive."""
     try:
-        with zipfile.ZipFile(path) as package:
-            names = package.namelist()
-            mimetype = b""
-            if "mimetype" in names:
-                with package.open("mimetype") as file:
-                    mimetype = file.read(100)
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError):
-        return ZIP  # a damaged one: to be told as such when it is opened
-    return package_type_of(set(names), mimetype) or ZIP
+        names, mimetype = zip_names(path)
+    except (OSError, PageFault):
+        return ZIP  # too much of it: to be told as such when it is opened
+    return package_type_of(names, mimetype) or ZIP
 
 
 def _fault_of(error: OSError) -> PageFault:

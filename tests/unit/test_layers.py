@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     {"pipeline"},
     {"pipeline.errors", "pipeline.scratch"},
-    {"pipeline.selection", "pipeline.option", "pipeline.foreign"},
+    {"pipeline.selection", "pipeline.option", "pipeline.foreign", "pipeline.ignore"},
     {"pipeline.config", "pipeline.document"},
     {"pipeline.page"},
     {"pipeline.bucket"},
@@ -45,7 +45,7 @@ DOORS = {
     "pyarrow": {"pipeline.parquet", "pipeline.part", "pipeline.table"},
     "pyarrow.parquet": {"pipeline.parquet"},
     "obstore": {"pipeline.store"},
-    "pathspec": {"pipeline.source"},
+    "pathspec": {"pipeline.ignore"},
     "rapidocr": {"pipeline.engines"},
     "onnxruntime": {"pipeline.engines", "pipeline.raster"},
     "torch": {"pipeline.engines"},

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pipeline.document import local_etag, path_of_uri
 from pipeline.errors import ErrorCode, InputError
-from pipeline.source import IGNORE_FILE, Discovery
+from pipeline.ignore import IGNORE_FILE
+from pipeline.source import Discovery
 
 needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 
