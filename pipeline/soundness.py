@@ -20,7 +20,7 @@ MAX_TURNED = 0.2
 """Share of letters that may run another way than across the page: labels of axes, a stamp."""
 MAX_MIXED = 0.05
 """Share of words that may mix alphabets or have letters of one sort only that no word has."""
-MAX_OUTSIDE, MAX_OUTSIDE_SHARE = 16, 0.03
+MAX_OUTSIDE, MAX_OUTSIDE_SHARE = 16, 0.01
 """Characters that can be read on the page outside of its text: the name in a logo has fewer, a stamp has more."""
 MAX_PICTURED_LINES, MAX_PICTURED_INK = 5, 0.35
 """Lines that look like print in pictures and drawings, and the share of the ink there, if they cannot be read."""
@@ -35,7 +35,7 @@ _MOJIBAKE = re.compile(f"[ÂÃÅÐÑ][{_CP1252}]|â€|ï¿½")
 _BLANKS = re.compile(r"[ \n\t\r\u00a0]+")
 """What parts words; `str.split` would take some controls for blanks as well, which are glyphs here."""
 _WORD = re.compile(r"[^\W\d_]+")
-_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "HEBREW", "ARABIC", "ARMENIAN", "GEORGIAN", "DEVANAGARI", "THAI")
+_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "HEBREW", "ARABIC", "ARMENIAN", "GEORGIAN", "DEVANAGARI")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ LETTER = "Dear Sir, the river rose in the night and took the lower bridge with i
         "• first\n\uf0e0 second\n• third " + LETTER,
         f"{LETTER * 9}\n\uf0e0\nnext\n\ufffd\nlast\n\uf0e1word",
         "XXVIII HTTPS JPEG crwth rhythm",
+        "งานLATEX และenumitem ในไทย",
         "a",
     ],
 )
