@@ -76,7 +76,7 @@ def test_a_doubt_about_the_page_has_a_reason(seen: dict[str, object], verdict: s
 
 
 def test_on_a_full_page_more_may_stand_in_pictures():
-    assert verdict_on_page(Evidence(LETTER * 40, num_outside=60)) == "sound"
+    assert verdict_on_page(Evidence(LETTER * 40, num_outside=30)) == "sound"
 
 
 @given(st.text())
