@@ -19,7 +19,14 @@ _MAX_PICTURES = 50
 _TRANSFORM = re.compile(r"/ColorTransform|/DecodeParms\s*(\[\s*)?\d|/Filter\s*(\[\s*)?\d")
 _NEAR_PT = (-0.01, -0.01, 0.01, 0.01)
 _DRAWS = ("fill_path", "stroke_path", "fill_text", "stroke_text", "fill_shade", "fill_image_mask")
-_CHANGES = ("clip_stroke_path", "clip_text", "clip_stroke_text", "clip_image_mask", "begin_mask", "begin_group")
+_CHANGES: tuple[str, ...] = (
+    "clip_stroke_path",
+    "clip_text",
+    "clip_stroke_text",
+    "clip_image_mask",
+    "begin_mask",
+    "begin_group",
+)
 _CHANGES += ("begin_tile",)
 
 
@@ -42,7 +49,6 @@ class Scene:
     finest_dpi: float
     only: Placed | None = None
     spaces: Any = None
-    may_be_untransformed: bool = False
 
 
 def scene_of(loaded: Any, drawing: Any | None = None) -> Scene | None:
@@ -51,17 +57,15 @@ def scene_of(loaded: Any, drawing: Any | None = None) -> Scene | None:
     Annotations and letters make it another page. `drawing` is its display list, made if it is not given.
     """
     try:
-        if not loaded.parent.is_pdf or not (images := loaded.get_images()):
-            return None
-        if any(True for _ in loaded.annots()) or any(True for _ in loaded.widgets()):
+        if not loaded.parent.is_pdf or (drawing is None and not loaded.get_images()):
             return None
         watcher = _watched(drawing or loaded.get_displaylist())
         finest_dpi = None if watcher.shows_more else _finest(watcher.placed, loaded.rect.get_area())
-        if finest_dpi is None:
+        if finest_dpi is None or not loaded.get_images() or _is_marked(loaded):
             return None
         is_plain = len(watcher.placed) == 1 and not watcher.is_changed and _is_whole(watcher, loaded.rect)
         only = watcher.placed[0] if is_plain else None
-        return Scene(finest_dpi, only, watcher.spaces, any(_names_transform(loaded.parent, i[0]) for i in images))
+        return Scene(finest_dpi, only, watcher.spaces)
     except MemoryError:
         raise
     except Exception:  # what is broken there will be met, and told of, when the page is drawn
@@ -84,35 +88,67 @@ def _is_whole(watcher: _Watcher, page: Any) -> bool:
     return all((clip + _NEAR_PT).contains(seen) for clip in watcher.clips)
 
 
-def _names_transform(document: Any, number: int) -> bool:
-    """Whether the picture's dictionary may say in which colours a JPEG is coded, where the JPEG says otherwise."""
-    return bool(_TRANSFORM.search(document.xref_object(number)))
+def _is_marked(loaded: Any) -> bool:
+    return any(True for _ in loaded.annots()) or any(True for _ in loaded.widgets())
+
+
+def may_be_untransformed(loaded: Any) -> bool:
+    """Whether the PDF may say in which colours a JPEG of the page is coded, where the JPEG says otherwise."""
+    if not loaded.parent.is_pdf or _is_marked(loaded):
+        return True
+    return any(_TRANSFORM.search(loaded.parent.xref_object(image[0])) for image in loaded.get_images())
+
+
+def pictures_of(drawing: Any) -> list[Placed]:
+    """Every picture of a display list, each as often as it is drawn."""
+    collector = _Collector()
+    _run(drawing, collector, _mupdf.FzCookie())
+    return collector.placed
 
 
 def _watched(drawing: Any) -> _Watcher:
     watcher = _Watcher()
-    everywhere = _mupdf.FzRect(_mupdf.FzRect.Fixed_INFINITE)
-    _mupdf.fz_run_display_list(drawing.this, watcher, _mupdf.FzMatrix(), everywhere, watcher.cookie)
-    _mupdf.fz_close_device(watcher)
+    _run(drawing, watcher, watcher.cookie)
     return watcher
 
 
-class _Watcher(_mupdf.FzDevice2):  # type: ignore[misc, name-defined]
-    """Device that notes pictures, and stops at the first thing that is drawn and is none."""
+def _run(drawing: Any, device: Any, cookie: Any) -> None:
+    everywhere = _mupdf.FzRect(_mupdf.FzRect.Fixed_INFINITE)
+    _mupdf.fz_run_display_list(drawing.this, device, _mupdf.FzMatrix(), everywhere, cookie)
+    _mupdf.fz_close_device(device)
+
+
+class _Collector(_mupdf.FzDevice2):  # type: ignore[misc, name-defined]
+    """Device that notes pictures."""
 
     def __init__(self) -> None:
         super().__init__()
-        for name in (*_DRAWS, *_CHANGES, "fill_image", "clip_path", "set_default_colorspaces"):
+        self.use_virtual_fill_image()
+        self.placed: list[Placed] = []
+
+    def fill_image(self, _: Any, image: Any, ctm: Any, *__: Any) -> None:
+        kept = _mupdf.FzImage(_mupdf.ll_fz_keep_image(image))
+        self.placed.append(Placed(kept, (ctm.a, ctm.b, ctm.c, ctm.d, ctm.e, ctm.f)))
+
+
+class _Watcher(_Collector):
+    """Device that notes pictures, and stops at the first thing that is drawn and is none."""
+
+    def __init__(self) -> None:
+        for name in _DRAWS:
+            setattr(self, name, self._draws)
+        for name in _CHANGES:
+            setattr(self, name, self._changes)
+        super().__init__()
+        for name in (*_DRAWS, *_CHANGES, "clip_path", "set_default_colorspaces"):
             getattr(self, f"use_virtual_{name}")()
         self.cookie = _mupdf.FzCookie()
-        self.placed: list[Placed] = []
         self.clips: list[Any] = []
         self.shows_more = self.is_changed = False
         self.spaces: Any = None
 
-    def fill_image(self, _: Any, image: Any, ctm: Any, alpha: float, *__: Any) -> None:
-        kept = _mupdf.FzImage(_mupdf.ll_fz_keep_image(image))
-        self.placed.append(Placed(kept, (ctm.a, ctm.b, ctm.c, ctm.d, ctm.e, ctm.f)))
+    def fill_image(self, _: Any, image: Any, ctm: Any, alpha: float = 1.0, *__: Any) -> None:
+        super().fill_image(_, image, ctm)
         self.is_changed |= alpha < 1
 
     def clip_path(self, _: Any, path: Any, __: int, ctm: Any, *___: Any) -> None:
@@ -129,12 +165,6 @@ class _Watcher(_mupdf.FzDevice2):  # type: ignore[misc, name-defined]
 
     def _changes(self, *_: Any) -> None:
         self.is_changed = True
-
-
-for _name in _DRAWS:
-    setattr(_Watcher, _name, _Watcher._draws)
-for _name in _CHANGES:
-    setattr(_Watcher, _name, _Watcher._changes)
 
 
 def covers(loaded: Any) -> list[tuple[float, float, float, float]]:

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.raster.jpeg import decoded_beforehand
 from pipeline.raster.layer import Layer, LayerJudge
 from pipeline.raster.library import pymupdf
-from pipeline.raster.look import Scene, covers, fonts_by_name, scene_of
-from pipeline.raster.page_tree import num_leaves
+from pipeline.raster.look import Scene, covers, fonts_by_name, may_be_untransformed, pictures_of, scene_of
+from pipeline.raster.page_tree import mend_crop, num_leaves
 from pipeline.raster.piece import pieces_of
 from pipeline.raster.scan import decoded
 from pipeline.raster.tone import without_colour
@@ -66,14 +67,14 @@ class MupdfReader:
         if self._met is not None and self._met.page == page:
             return self._met.sized(rule)
         loaded = self._load(page)
-        return _sized(page, loaded, rule, scene_of(loaded))
+        return _sized(page, loaded.rect, int(loaded.rotation), rule, scene_of(loaded))
 
     def layer(self, page: Page, rule: RasterRule) -> Layer:
         """The page's own text, and whether it is sound; a fault on the way to it is one of the layer."""
         try:
             met = self._meet(page)
             found = pymupdf.TextPage(met.drawing.get_textpage(flags=_TEXT_FLAGS)).extractDICT()
-            box = met.loaded.rect
+            box = met.box
             pieces = list(pieces_of(found, (box.x0, box.y0, box.x1, box.y1)))
             draw = partial(_drawn, met.drawing, box)
             scale = met.sized(rule).width_px / box.width
@@ -122,12 +123,15 @@ class MupdfReader:
             loaded = self._load(page)
             of_the_tree = _complaints()
             drawing = loaded.get_displaylist()
-            self._met = _Met(page, loaded, drawing, scene_of(loaded, drawing), of_the_tree, _complaints())
+            self._met = _Met(page, loaded, loaded.rect, drawing, scene_of(loaded, drawing), of_the_tree, _complaints())
         return self._met
 
     def _load(self, page: Page) -> Any:
         try:
-            return self._document.load_page(page.page_index)
+            loaded = self._document.load_page(page.page_index)
+            if self._document.is_pdf:
+                mend_crop(loaded)
+            return loaded
         except Exception as error:
             raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
 
@@ -138,6 +142,7 @@ class _Met:
 
     page: Page
     loaded: Any
+    box: Any
     drawing: Any
     scene: Scene | None
     of_the_tree: str
@@ -145,11 +150,11 @@ class _Met:
 
     def sized(self, rule: RasterRule) -> SizedPage:
         """The measures of its raster."""
-        return _sized(self.page, self.loaded, rule, self.scene)
+        return _sized(self.page, self.box, int(self.loaded.rotation), rule, self.scene)
 
 
-def _sized(page: Page, loaded: Any, rule: RasterRule, scene: Scene | None) -> SizedPage:
-    width_pt, height_pt = loaded.rect.width, loaded.rect.height
+def _sized(page: Page, box: Any, rotation: int, rule: RasterRule, scene: Scene | None) -> SizedPage:
+    width_pt, height_pt = box.width, box.height
     if not (0 < width_pt < 1e6 and 0 < height_pt < 1e6):
         raise PageFault(ErrorCode.BROKEN_PAGE, f"the page's box is {width_pt:g} x {height_pt:g} points")
     fit = rule.fit_points(width_pt, height_pt, scene.finest_dpi if scene else None)
@@ -159,7 +164,7 @@ def _sized(page: Page, loaded: Any, rule: RasterRule, scene: Scene | None) -> Si
         fit.height_px,
         channels=1,
         dpi=fit.scale * 72,
-        rotation=int(loaded.rotation) % 360,
+        rotation=rotation % 360,
         length=rule.length(fit.width_px, fit.height_px),
         warning=fit.note,
     )
@@ -207,10 +212,13 @@ def _has_colour(drawing: Any) -> bool:
 
 def _pixels(met: _Met, sized: SizedPage) -> NDArray[Any]:
     """The raster of a scan that was decoded, or of what was drawn; one channel where there is no colour."""
-    rect = met.loaded.rect
-    pixels = decoded(met.scene, rect, width_px=sized.width_px, height_px=sized.height_px) if met.scene else None
-    if pixels is None:
-        channels = 3 if _has_colour(met.drawing) else 1
+    rect, may_differ = met.box, partial(may_be_untransformed, met.loaded)
+    if met.scene:
+        pixels = decoded(met.scene, rect, may_differ, width_px=sized.width_px, height_px=sized.height_px)
+        if pixels is not None:
+            return without_colour(pixels)
+    channels = 3 if _has_colour(met.drawing) else 1
+    with decoded_beforehand(pictures_of(met.drawing), may_differ, sized.width_px / rect.width):
         pixels = _draw(met.drawing, rect, replace(sized, channels=channels))
     return without_colour(pixels)
 

@@ -5,15 +5,15 @@ Only what cannot look different: plain gray and RGB, axes along the page's. For 
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from pipeline.raster.jpeg import decoded_jpeg
 from pipeline.raster.library import pymupdf
 from pipeline.raster.look import Scene
 
@@ -33,7 +33,9 @@ _PROBES = ((0, 0, 0), (1, 1, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.5, 0.5
 _MAX_DEVIATION = 1.5 / 255
 
 
-def decoded(scene: Scene, page: Any, *, width_px: int, height_px: int) -> NDArray[Any] | None:
+def decoded(
+    scene: Scene, page: Any, may_differ: Callable[[], bool], *, width_px: int, height_px: int
+) -> NDArray[Any] | None:
     """The pixels of the page as MuPDF would draw them, (height, width) or (height, width, 3); None if it has to.
 
     What the decoder complains of is left to MuPDF, which says so in words that every other page has.
@@ -41,6 +43,7 @@ def decoded(scene: Scene, page: Any, *, width_px: int, height_px: int) -> NDArra
     Args:
         scene: What the page shows.
         page: The page's box in points.
+        may_differ: Tells whether the PDF may say that a JPEG is coded in other colours than it says itself.
         width_px: Width of the raster.
         height_px: Its height.
     """
@@ -59,7 +62,7 @@ def decoded(scene: Scene, page: Any, *, width_px: int, height_px: int) -> NDArra
     if inside < (1 - _MAX_CUT) * (right - left) * (bottom - top):
         return None
     size = (right - left, bottom - top)
-    pixels = _of_size(scene.only.image, size[::-1] if is_turned else size, scene.may_be_untransformed)
+    pixels = _of_size(scene.only.image, size[::-1] if is_turned else size, may_differ)
     if pixels is None:
         return None
     turned = pixels.swapaxes(0, 1) if is_turned else pixels
@@ -112,7 +115,7 @@ def _is_as_shown(space: Any, wanted: Any, num_channels: int) -> bool:
     return True
 
 
-def _of_size(image: Any, size: tuple[int, int], may_be_untransformed: bool) -> NDArray[Any] | None:
+def _of_size(image: Any, size: tuple[int, int], may_differ: Callable[[], bool]) -> NDArray[Any] | None:
     """The picture, its own top row first, in this width and height; None where MuPDF would have to enlarge it."""
     width_px, height_px = image.w(), image.h()
     is_as_large = abs(width_px - size[0]) <= 1 and abs(height_px - size[1]) <= 1
@@ -120,7 +123,8 @@ def _of_size(image: Any, size: tuple[int, int], may_be_untransformed: bool) -> N
         return None
     kind = _mupdf.fz_compressed_image_type(image)
     if kind == _mupdf.FZ_IMAGE_JPEG:
-        made = _jpeg(image, size, may_be_untransformed)
+        is_plain = not image.m_internal.use_decode
+        made = decoded_jpeg(image, may_differ, size) if is_plain else None
     elif kind in _LOSSLESS and min(width_px / size[0], height_px / size[1]) <= _MAX_LOSSLESS_REDUCTION:
         made = _lossless(image)
     else:
@@ -152,38 +156,3 @@ def _lossless(image: Any) -> Image.Image | None:
         return None
     samples = _mupdf.fz_pixmap_samples_memoryview(found)
     return Image.frombytes("L" if channels == 1 else "RGB", (width_px, height_px), samples)
-
-
-def _jpeg(image: Any, size: tuple[int, int], may_be_untransformed: bool) -> Image.Image | None:
-    """A JPEG, decoded as coarsely as MuPDF would; None if it is broken, or if its colours may be coded otherwise."""
-    buffer = _mupdf.ll_fz_keep_buffer(_mupdf.fz_compressed_image_buffer(image).m_internal.buffer)
-    data = pymupdf.JM_BinFromBuffer(_mupdf.FzBuffer(buffer))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            made = Image.open(io.BytesIO(data), formats=("JPEG",))
-            if made.size != (image.w(), image.h()) or image.m_internal.use_decode:
-                return None
-            if made.mode != ("L" if image.m_internal.n == 1 else "RGB"):
-                return None
-            if made.mode == "RGB" and not _is_transformed(made, may_be_untransformed):
-                return None
-            made.draft(None, (size[0] + 2, size[1] + 2))
-            made.load()
-        except MemoryError:
-            raise
-        except Exception:  # MuPDF will meet it, too, and say what it makes of it
-            return None
-    return made
-
-
-def _is_transformed(image: Any, may_be_untransformed: bool) -> bool:
-    """Whether the colours are coded as YCbCr, on which both decoders have to agree.
-
-    They do where an Adobe marker says so; without one MuPDF asks the PDF, libjpeg a JFIF marker and the names
-    of the components.
-    """
-    if "adobe" in image.info:
-        return bool(image.info.get("adobe_transform") == 1)
-    names = bytes(component[0] for component in image.layer)
-    return not may_be_untransformed and ("jfif" in image.info or names == b"\1\2\3")
