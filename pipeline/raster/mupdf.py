@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,11 @@ from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
 from pipeline.raster.layer import Layer, LayerJudge
 from pipeline.raster.library import pymupdf
-from pipeline.raster.look import covers, finest_dpi, fonts_by_name
-from pipeline.raster.page_tree import num_leaves
+from pipeline.raster.look import Scene, covers, fonts_by_name, may_be_untransformed, scene_of
+from pipeline.raster.page_tree import mend_crop, num_leaves
 from pipeline.raster.piece import pieces_of, runs_from_right
+from pipeline.raster.scan import decoded
+from pipeline.raster.tone import without_colour
 from pipeline.result import one_line
 
 _mupdf = pymupdf.mupdf
@@ -46,6 +49,7 @@ class MupdfReader:
         """Open it; `known_page_count` is what a probe has found, and saves to walk through the tree again."""
         _complaints()  # what was said of another page
         self._judge = LayerJudge()
+        self._met: _Met | None = None
         try:
             self._document = _open(path, _FILE_TYPES[media_type])
             encrypted = bool(self._document.needs_pass) and not any(map(self._document.authenticate, passwords))
@@ -59,21 +63,22 @@ class MupdfReader:
 
     def size(self, page: Page, rule: RasterRule) -> SizedPage:
         """The measures that `render` will give; whether the page is gray is only known there."""
-        return self._sized(page, self._load(page), rule, channels=1)
+        if self._met is not None and self._met.page == page:
+            return self._met.sized(rule)
+        loaded = self._load(page)
+        return _sized(page, loaded.rect, int(loaded.rotation), rule, scene_of(loaded))
 
     def layer(self, page: Page, rule: RasterRule) -> Layer:
         """The page's own text, and whether it is sound; a fault on the way to it is one of the layer."""
         try:
-            loaded = self._load(page)
-            drawing = loaded.get_displaylist()
-            page_text = pymupdf.TextPage(drawing.get_textpage(flags=_TEXT_FLAGS))
+            met = self._meet(page)
+            page_text = pymupdf.TextPage(met.drawing.get_textpage(flags=_TEXT_FLAGS))
             found = page_text.extractRAWDICT() if runs_from_right(page_text.extractText()) else page_text.extractDICT()
-            box = loaded.rect
-            sized = self._sized(page, loaded, rule, channels=1)
+            box = met.box
             pieces = list(pieces_of(found, (box.x0, box.y0, box.x1, box.y1)))
-            draw = partial(_drawn, drawing, box)
-            scale = sized.width_px / box.width
-            return self._judge.judge(pieces, draw, covers(loaded), fonts_by_name(loaded), box.width, scale)
+            draw = partial(_drawn, met.drawing, box)
+            scale = met.sized(rule).width_px / box.width
+            return self._judge.judge(pieces, draw, covers(met.loaded), fonts_by_name(met.loaded), box.width, scale)
         except (MemoryError, ImportError):
             raise
         except SystemError:  # PyMuPDF's own, of characters that it cannot hand over
@@ -82,23 +87,24 @@ class MupdfReader:
             return Layer(f"broken: {_complaint(error)}")
 
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
-        """Draw the page with its annotations and form fields, on white, gray if nothing on it has a colour."""
-        _complaints()  # what was said of another page
-        loaded = self._load(page)
-        of_the_tree = _complaints()
+        """The page with its annotations and form fields, on white, gray if nothing on it has a colour."""
         try:
-            drawing = loaded.get_displaylist()
-            channels = 3 if _has_colour(drawing) else 1
-            sized = self._sized(page, loaded, rule, channels)
-            pixels = _draw(drawing, loaded.rect, sized)
+            met = self._meet(page)
+            sized = met.sized(rule)
+            _complaints()  # what was said while its text was looked at
+            pixels = _pixels(met, sized)
         except PageFault:
             raise
         except Exception as error:
             raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
-        return _with_complaints(sized, pixels, of_the_tree, _complaints()), pixels
+        finally:
+            self._met = None
+        sized = replace(sized, channels=1 if pixels.ndim == 2 else 3)
+        return _with_complaints(sized, pixels, met.of_the_tree, f"{met.of_the_page}\n{_complaints()}"), pixels
 
     def close(self) -> None:
         """Close the file and empty MuPDF's store, so that memory stays flat from document to document."""
+        self._met = None
         self._document.close()
         pymupdf.TOOLS.store_shrink(100)
 
@@ -111,27 +117,59 @@ class MupdfReader:
             return claimed
         return int(self._document.page_count)
 
+    def _meet(self, page: Page) -> _Met:
+        """Look the page up and read what is to be drawn, once for its text and its raster."""
+        if self._met is None or self._met.page != page:
+            self._met = None
+            _complaints()  # what was said of another page
+            loaded = self._load(page)
+            of_the_tree = _complaints()
+            drawing = loaded.get_displaylist()
+            self._met = _Met(page, loaded, loaded.rect, drawing, scene_of(loaded, drawing), of_the_tree, _complaints())
+        return self._met
+
     def _load(self, page: Page) -> Any:
         try:
-            return self._document.load_page(page.page_index)
+            loaded = self._document.load_page(page.page_index)
+            if self._document.is_pdf:
+                mend_crop(loaded)
+            return loaded
         except Exception as error:
             raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
 
-    def _sized(self, page: Page, loaded: Any, rule: RasterRule, channels: int) -> SizedPage:
-        width_pt, height_pt = loaded.rect.width, loaded.rect.height
-        if not (0 < width_pt < 1e6 and 0 < height_pt < 1e6):
-            raise PageFault(ErrorCode.BROKEN_PAGE, f"the page's box is {width_pt:g} x {height_pt:g} points")
-        fit = rule.fit_points(width_pt, height_pt, finest_dpi(loaded))
-        return SizedPage(
-            page,
-            fit.width_px,
-            fit.height_px,
-            channels,
-            dpi=fit.scale * 72,
-            rotation=int(loaded.rotation) % 360,
-            length=rule.length(fit.width_px, fit.height_px),
-            warning=fit.note,
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """A page that was looked up, what is to be drawn of it, and what MuPDF complained of on either way."""
+
+    page: Page
+    loaded: Any
+    box: Any
+    drawing: Any
+    scene: Scene | None
+    of_the_tree: str
+    of_the_page: str
+
+    def sized(self, rule: RasterRule) -> SizedPage:
+        """The measures of its raster."""
+        return _sized(self.page, self.box, int(self.loaded.rotation), rule, self.scene)
+
+
+def _sized(page: Page, box: Any, rotation: int, rule: RasterRule, scene: Scene | None) -> SizedPage:
+    width_pt, height_pt = box.width, box.height
+    if not (0 < width_pt < 1e6 and 0 < height_pt < 1e6):
+        raise PageFault(ErrorCode.BROKEN_PAGE, f"the page's box is {width_pt:g} x {height_pt:g} points")
+    fit = rule.fit_points(width_pt, height_pt, scene.finest_dpi if scene else None)
+    return SizedPage(
+        page,
+        fit.width_px,
+        fit.height_px,
+        channels=1,
+        dpi=fit.scale * 72,
+        rotation=rotation % 360,
+        length=rule.length(fit.width_px, fit.height_px),
+        warning=fit.note,
+    )
 
 
 def _wanted(passwords: Sequence[str]) -> str:
@@ -172,6 +210,18 @@ def _has_colour(drawing: Any) -> bool:
     except Exception:  # the device's way to stop early, or a fault that drawing will meet again and report
         return True
     return bool(found.is_color)
+
+
+def _pixels(met: _Met, sized: SizedPage) -> NDArray[Any]:
+    """The raster of a scan that was decoded, or of what was drawn; one channel where there is no colour."""
+    rect = met.box
+    if met.scene:
+        may_differ = partial(may_be_untransformed, met.loaded)
+        pixels = decoded(met.scene, rect, may_differ, width_px=sized.width_px, height_px=sized.height_px)
+        if pixels is not None:
+            return without_colour(pixels)
+    channels = 3 if _has_colour(met.drawing) else 1
+    return without_colour(_draw(met.drawing, rect, replace(sized, channels=channels)))
 
 
 def _draw(drawing: Any, rect: Any, sized: SizedPage) -> NDArray[Any]:

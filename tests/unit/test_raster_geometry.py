@@ -13,12 +13,18 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
-from pipeline.page import RasterRule
+from pipeline.page import RasterRule, SizedPage
 from tests import documents
 
-from .rasters import AS_IS, codes, picture, raster, rasters, sized
+from .rasters import AS_IS, codes, pdf_of_pages, picture, raster, rasters, sized
 
 HUNYUAN = RasterRule(200, 2048 * 2048, 32, "hunyuan_visual_tokens", min_pixels=512 * 512, max_aspect=200)
+
+
+@pytest.fixture(autouse=True)
+def _small_pages_are_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scans here are small, so that they are made fast; how large a small one is taken to be has its own test."""
+    monkeypatch.setattr("pipeline.page.SMALL_SCAN_PT2", 0.0)
 
 
 def _scan_pdf(pixels: NDArray[Any], *, width_pt: float, height_pt: float, rotation: int = 0) -> pymupdf.Page:
@@ -183,3 +189,12 @@ def test_pages_of_mixed_sizes_and_turns_keep_their_own(tmp_path: Path):
     document.save(tmp_path / "a.pdf")
     shapes = [made.pixels.shape for made in rasters(tmp_path / "a.pdf")]
     assert shapes == [(40, 60), (60, 40), (80, 30), (595, 842)]
+
+
+@pytest.mark.parametrize("crop", ["0 0 0 0", "100 100 200 200", "10 10 10 20", "70 0 90 30"])
+def test_a_page_whose_crop_box_holds_nothing_of_it_shows_its_media_box(crop: str, tmp_path: Path):
+    path = pdf_of_pages(tmp_path / "a.pdf", f"/MediaBox[10 10 50 40]/CropBox[{crop}]/Rotate 90")
+    assert raster(path).pixels.shape == (40, 30)
+    (measures,) = sized(path)
+    assert isinstance(measures, SizedPage)
+    assert (measures.width_px, measures.height_px) == (30, 40)

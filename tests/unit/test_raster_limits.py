@@ -140,7 +140,7 @@ def test_what_is_said_of_a_blank_page_decides_whether_it_is_one(
     path = pdf_of_pages(tmp_path / "a.pdf", "/MediaBox[0 0 40 30]")
     document = probe(Source(uri_of_path(str(path)))).document
     said = iter(["", "", of_the_tree, of_the_page])
-    monkeypatch.setattr(mupdf, "_complaints", lambda: next(said))
+    monkeypatch.setattr(mupdf, "_complaints", lambda: next(said, ""))
     (made,) = render_pages(document, 0, 1, AS_IS)
     assert (made.failure.code if isinstance(made, Unrendered) else None) == code
 
