@@ -5,8 +5,10 @@ Wrong text is worse than a page read for nothing, so every doubt sends the page 
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +37,24 @@ _MOJIBAKE = re.compile(f"[ÂÃÅÐÑ][{_CP1252}]|â€|ï¿½")
 _BLANKS = re.compile(r"[ \n\t\r\u00a0]+")
 """What parts words; `str.split` would take some controls for blanks as well, which are glyphs here."""
 _WORD = re.compile(r"[^\W\d_]+")
+_BY_FREQUENCY = {
+    "CYRILLIC": (
+        0.265,
+        "оеиатснрвмкплудызягьбчжхюцфшэщъ",
+        "аиеотнрвскдлпмзябъучгфжцщшхюэ",
+        "оаиінтврексмдулпязьбчгюцхжєфшщґ",
+        "аиоернтсукмпдјвлзгцчњфшжћљхђбџ",
+        "аиэлгнодртхуүсбмөвызжшечьцфкяюпъ",
+    ),
+    "GREEK": (0.36, "αιεηυοωγτκσνρμπλξδζχςβφψθ"),
+    "ARABIC": (0.24, "المنيروتبفةسقدعیهـحكجطصشزىذہکخےضثٱغءںپظگھچڑڈٹ"),
+    "HEBREW": (0.38, "יוהלאמרתבשנעחדקפכטגצזסםןךףץ"),
+}
+"""Letters of scripts that the recognizer cannot read, the most frequent first, accents apart: counted in Debian's
+documentation in Russian, Bulgarian, Ukrainian, Serbian and Mongolian, in Greek, in Arabic, Persian and Urdu together;
+for Hebrew as Wikipedia tells them. And what the mean rank of a long text, as a share of the alphabet, stays below."""
+RANK_SPREAD, MIN_COUNTED = 0.36, 20
+"""What is added to that over the root of the length of a shorter text; and the shortest one that says anything."""
 _SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "HEBREW", "ARABIC", "ARMENIAN", "GEORGIAN", "DEVANAGARI")
 
 
@@ -46,6 +66,7 @@ class Evidence:
     do not run across. `num_outside` are characters that could be read where there is no text, `num_pictured_lines`
     what looks like lines there whether or not it can be read, `pictured_ink` the share of the page's ink there.
     `similarities` say for lines in different fonts how much of their text can be read from their pixels, 0 to 1.
+    `by_font` is the text of each font.
     """
 
     text: str
@@ -55,6 +76,7 @@ class Evidence:
     num_pictured_lines: int = 0
     pictured_ink: float = 0.0
     similarities: Sequence[float] = ()
+    by_font: Sequence[str] = ()
 
 
 def verdict_on_text(evidence: Evidence) -> str:
@@ -80,6 +102,8 @@ def verdict_on_page(evidence: Evidence) -> str:
     wrong = [similar for similar in evidence.similarities if similar < MIN_SIMILAR]
     if wrong:
         return f"garbled: a line reads otherwise on the page ({min(wrong):.0%} alike)"
+    if script := next(filter(None, map(_unlikely, evidence.by_font)), None):
+        return f"garbled: letters of a font in {script} are not as frequent as in any text"
     if evidence.num_outside > max(MAX_OUTSIDE, MAX_OUTSIDE_SHARE * num_letters):
         return f"sparse: {evidence.num_outside} characters can be read elsewhere on the page"
     if evidence.num_pictured_lines >= MAX_PICTURED_LINES and evidence.pictured_ink > MAX_PICTURED_INK:
@@ -107,6 +131,20 @@ def _garbled(text: str, num_letters: int) -> str | None:
     odd = sum(map(_is_no_word, words))
     if odd > max(2, MAX_MIXED * len(words)):
         return f"{odd / len(words):.0%} of the words are none"
+    return None
+
+
+def _unlikely(text: str) -> str | None:
+    """The script of a text whose letters are taken for others, told by how often each of them comes."""
+    counts = Counter(letter for letter in unicodedata.normalize("NFKD", text).lower() if letter >= "\u0370")
+    for script, (limit, *orders) in _BY_FREQUENCY.items():
+        letters = [c for c in counts if c.isalpha() and unicodedata.name(c, "").startswith(script)]
+        total = sum(counts[letter] for letter in letters)
+        if total < MIN_COUNTED:
+            continue
+        means = [sum(order.find(c) % (len(order) + 1) * counts[c] for c in letters) / len(order) for order in orders]
+        if min(means) / total > limit + RANK_SPREAD / math.sqrt(total):
+            return script.capitalize()
     return None
 
 

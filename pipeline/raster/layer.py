@@ -36,6 +36,8 @@ _NUM_READ = 8
 _CLEAR = 0.85
 _MIN_IN_FONT, _MIN_IN_SPAN = 12, 5
 """Letters of a font that make it worth a look, and letters of a span from which its font can be judged."""
+_WIDE_COUNTS = 2.5
+"""As many letters a Chinese character is worth."""
 
 _JUDGED_ASPECT = 10
 """So much of a line, in its heights, is read to judge its font: some twenty letters, in 30 ms."""
@@ -106,7 +108,10 @@ class LayerJudge:
         draw: Draw,
         fonts: Mapping[str, object],
     ) -> Evidence:
-        """The evidence with what only the pixels can tell."""
+        """The evidence with what only the pixels, and each font by itself, can tell."""
+        by_font: dict[str, list[Span]] = {}
+        for span in (span for piece in seen if piece.is_across for span in piece.spans):
+            by_font.setdefault(span.font, []).append(span)
         dark = 255 - gray if np.median(gray) < 100 else gray
         ink = ink_mask(dark)
         outside = _without_text(ink, seen, per_point)
@@ -122,14 +127,14 @@ class LayerJudge:
             num_outside=_num_readable(lines),
             num_pictured_lines=len(lines),
             pictured_ink=float(outside.sum() / max(1, ink.sum())),
-            similarities=tuple(self._similarities(seen, draw, fonts)),
+            similarities=tuple(self._similarities(by_font, draw, fonts)),
+            by_font=["".join(span.text for span in those) for those in by_font.values()],
         )
 
-    def _similarities(self, seen: Sequence[Piece], draw: Draw, fonts: Mapping[str, object]) -> Iterator[float]:
+    def _similarities(
+        self, by_font: Mapping[str, Sequence[Span]], draw: Draw, fonts: Mapping[str, object]
+    ) -> Iterator[float]:
         """For each font that was not looked at yet, how much of what is set in it can be read from its pixels."""
-        by_font: dict[str, list[Span]] = {}
-        for span in (span for piece in seen if piece.is_across for span in piece.spans):
-            by_font.setdefault(span.font, []).append(span)
         for name, those in by_font.items():
             key = (name, fonts.get(name))
             if key in self._trusted or sum(len(span.text) for span in those) < _MIN_IN_FONT:
@@ -189,8 +194,9 @@ def _is_readable(span: Span) -> bool:
     """Whether the recognizer knows the script: Latin, digits, Chinese, Japanese; and there is enough of it."""
     letters = [character for character in unicodedata.normalize("NFKC", span.text) if character.isalnum()]
     known = sum(map(_is_known, letters))
+    enough = sum(_WIDE_COUNTS if unicodedata.east_asian_width(letter) == "W" else 1.0 for letter in letters)
     height = span.bbox[3] - span.bbox[1]
-    return span.bbox[2] - span.bbox[0] > height > 4 and known >= max(_MIN_IN_SPAN, 0.8 * len(letters))
+    return span.bbox[2] - span.bbox[0] > height > 4 and known >= 0.8 * len(letters) and enough >= _MIN_IN_SPAN
 
 
 def _is_known(letter: str) -> bool:

@@ -75,6 +75,26 @@ def test_a_doubt_about_the_page_has_a_reason(seen: dict[str, object], verdict: s
     assert verdict_on_page(Evidence(LETTER, **seen)) == verdict  # type: ignore[arg-type]
 
 
+OTHER_SCRIPTS = (
+    "Река поднялась ночью и унесла нижний мост прежде чем кто-нибудь подумал закрыть дорогу",
+    "Ріка піднялася вночі й знесла нижній міст перш ніж хтось подумав закрити дорогу",
+    "Реката придойде през нощта и отнесе долния мост преди някой да се сети да затвори пътя",
+    "Ο ποταμός φούσκωσε τη νύχτα και πήρε μαζί του την κάτω γέφυρα πριν σκεφτεί κανείς να κλείσει τον δρόμο",
+    "ارتفع النهر في الليل وحمل الجسر السفلي معه قبل أن يفكر أحد في إغلاق الطريق",
+    "رودخانه در شب بالا آمد و پل پایینی را با خود برد پیش از آنکه کسی به فکر بستن جاده بیفتد",
+    "הנהר עלה בלילה וסחף את הגשר התחתון לפני שמישהו חשב לסגור את הדרך",
+)
+
+
+@pytest.mark.parametrize("text", OTHER_SCRIPTS)
+def test_letters_that_are_taken_for_the_next_ones_are_found_by_how_often_they_come(text: str):
+    assert verdict_on_page(Evidence(text, by_font=[LETTER, text])) == "sound"
+    spoiled = "".join(chr(ord(letter) + 1) if letter.isalpha() else letter for letter in text)
+    said = verdict_on_page(Evidence(text, by_font=[LETTER, spoiled]))
+    assert said.startswith("garbled: letters of a font in ")
+    assert verdict_on_page(Evidence(text, by_font=[spoiled[:12]])) == "sound", "too few to tell"
+
+
 def test_on_a_full_page_more_may_stand_in_pictures():
     assert verdict_on_page(Evidence(LETTER * 40, num_outside=30)) == "sound"
 
