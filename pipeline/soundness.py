@@ -37,18 +37,20 @@ _MOJIBAKE = re.compile(f"[ÂÃÅÐÑ][{_CP1252}]|â€|ï¿½")
 _BLANKS = re.compile(r"[ \n\t\r\u00a0]+")
 """What parts words; `str.split` would take some controls for blanks as well, which are glyphs here."""
 _WORD = re.compile(r"[^\W\d_]+")
-_BY_FREQUENCY = {
+_BY_FREQUENCY: dict[str, tuple[float, tuple[str, ...]]] = {
     "CYRILLIC": (
         0.265,
-        "оеиатснрвмкплудызягьбчжхюцфшэщъ",
-        "аиеотнрвскдлпмзябъучгфжцщшхюэ",
-        "оаиінтврексмдулпязьбчгюцхжєфшщґ",
-        "аиоернтсукмпдјвлзгцчњфшжћљхђбџ",
-        "аиэлгнодртхуүсбмөвызжшечьцфкяюпъ",
+        (
+            "оеиатснрвмкплудызягьбчжхюцфшэщъ",
+            "аиеотнрвскдлпмзябъучгфжцщшхюэ",
+            "оаиінтврексмдулпязьбчгюцхжєфшщґ",
+            "аиоернтсукмпдјвлзгцчњфшжћљхђбџ",
+            "аиэлгнодртхуүсбмөвызжшечьцфкяюпъ",
+        ),
     ),
-    "GREEK": (0.36, "αιεηυοωγτκσνρμπλξδζχςβφψθ"),
-    "ARABIC": (0.24, "المنيروتبفةسقدعیهـحكجطصشزىذہکخےضثٱغءںپظگھچڑڈٹ"),
-    "HEBREW": (0.38, "יוהלאמרתבשנעחדקפכטגצזסםןךףץ"),
+    "GREEK": (0.36, ("αιεηυοωγτκσνρμπλξδζχςβφψθ",)),
+    "ARABIC": (0.24, ("المنيروتبفةسقدعیهـحكجطصشزىذہکخےضثٱغءںپظگھچڑڈٹ",)),
+    "HEBREW": (0.38, ("יוהלאמרתבשנעחדקפכטגצזסםןךףץ",)),
 }
 """Letters of scripts that the recognizer cannot read, the most frequent first, accents apart: counted in Debian's
 documentation in Russian, Bulgarian, Ukrainian, Serbian and Mongolian, in Greek, in Arabic, Persian and Urdu together;
@@ -137,7 +139,7 @@ def _garbled(text: str, num_letters: int) -> str | None:
 def _unlikely(text: str) -> str | None:
     """The script of a text whose letters are taken for others, told by how often each of them comes."""
     counts = Counter(letter for letter in unicodedata.normalize("NFKD", text).lower() if letter >= "\u0370")
-    for script, (limit, *orders) in _BY_FREQUENCY.items():
+    for script, (limit, orders) in _BY_FREQUENCY.items():
         letters = [c for c in counts if c.isalpha() and unicodedata.name(c, "").startswith(script)]
         total = sum(counts[letter] for letter in letters)
         if total < MIN_COUNTED:
