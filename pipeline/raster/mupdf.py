@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
+from pipeline.raster.complaint import complaint, complaints, fault_of, with_complaints
 from pipeline.raster.layer import Layer, LayerJudge
 from pipeline.raster.library import pymupdf
 from pipeline.raster.look import Scene, covers, fonts_by_name, may_be_untransformed, scene_of
@@ -22,14 +22,8 @@ from pipeline.raster.page_tree import mend_crop, num_leaves
 from pipeline.raster.piece import pieces_of, runs_from_right
 from pipeline.raster.scan import decoded
 from pipeline.raster.tone import without_colour
-from pipeline.result import one_line
 
 _mupdf = pymupdf.mupdf
-
-_ALLOCATION = re.compile(r"alloc \([^)]*\) failed|not enough memory|out of memory", re.IGNORECASE)
-_LOST_PAGE = re.compile(r"^non-page object", re.MULTILINE)
-_LOST_CONTENT = re.compile(r"^(?!ignoring).*(\berror\b|\bcannot\b)", re.IGNORECASE | re.MULTILINE)
-"""Complaints of something that is not on the page now, while it was looked up and while it was drawn."""
 
 _FILE_TYPES = {"application/pdf": "pdf", "application/oxps": "xps"}
 _TEXT_FLAGS = pymupdf.TEXT_MEDIABOX_CLIP | pymupdf.TEXT_IGNORE_ACTUALTEXT | pymupdf.TEXT_PRESERVE_WHITESPACE
@@ -47,7 +41,8 @@ class MupdfReader:
         self, path: str, media_type: str, known_page_count: int | None = None, passwords: Sequence[str] = ()
     ) -> None:
         """Open it; `known_page_count` is what a probe has found, and saves to walk through the tree again."""
-        _complaints()  # what was said of another page
+        complaints()  # what was said of another page
+        self._path, self._passwords = path, tuple(passwords)
         self._judge = LayerJudge()
         self._met: _Met | None = None
         try:
@@ -55,7 +50,7 @@ class MupdfReader:
             encrypted = bool(self._document.needs_pass) and not any(map(self._document.authenticate, passwords))
             self.page_count = 0 if encrypted else self._num_pages(known_page_count)
         except Exception as error:
-            raise _fault_of(error, ErrorCode.BROKEN_DOCUMENT) from error
+            raise fault_of(error, ErrorCode.BROKEN_DOCUMENT) from error
         if encrypted:
             raise PageFault(ErrorCode.ENCRYPTED, _wanted(passwords))
         if self.page_count == 0:
@@ -84,23 +79,37 @@ class MupdfReader:
         except SystemError:  # PyMuPDF's own, of characters that it cannot hand over
             return Layer("broken: its letters cannot be taken one by one")
         except Exception as error:
-            return Layer(f"broken: {_complaint(error)}")
+            return Layer(f"broken: {complaint(error)}")
 
     def render(self, page: Page, rule: RasterRule) -> tuple[SizedPage, NDArray[Any]]:
         """The page with its annotations and form fields, on white, gray if nothing on it has a colour."""
         try:
             met = self._meet(page)
             sized = met.sized(rule)
-            _complaints()  # what was said while its text was looked at
+            complaints()  # what was said while its text was looked at
             pixels = _pixels(met, sized)
         except PageFault:
             raise
         except Exception as error:
-            raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
+            raise fault_of(error, ErrorCode.BROKEN_PAGE) from error
         finally:
             self._met = None
-        sized = replace(sized, channels=1 if pixels.ndim == 2 else 3)
-        return _with_complaints(sized, pixels, met.of_the_tree, f"{met.of_the_page}\n{_complaints()}"), pixels
+        try:
+            return with_complaints(
+                _of(sized, pixels), pixels, met.of_the_tree, f"{met.of_the_page}\n{complaints()}"
+            ), pixels
+        except PageFault as fault:
+            again = self._second_look(sized) if fault.code is ErrorCode.BROKEN_PAGE else None
+            if again is None:
+                raise
+            return _of(sized, again).warned(f"renderer: MuPDF: {fault}; drawn by PDFium"), again
+
+    def _second_look(self, sized: SizedPage) -> NDArray[Any] | None:
+        if not self._document.is_pdf:
+            return None
+        from pipeline.raster.pdfium import drawn_by_pdfium
+
+        return drawn_by_pdfium(self._path, self._passwords, sized.page.page_index, sized.width_px, sized.height_px)
 
     def close(self) -> None:
         """Close the file and empty MuPDF's store, so that memory stays flat from document to document."""
@@ -121,11 +130,11 @@ class MupdfReader:
         """Look the page up and read what is to be drawn, once for its text and its raster."""
         if self._met is None or self._met.page != page:
             self._met = None
-            _complaints()  # what was said of another page
+            complaints()  # what was said of another page
             loaded = self._load(page)
-            of_the_tree = _complaints()
+            of_the_tree = complaints()
             drawing = loaded.get_displaylist()
-            self._met = _Met(page, loaded, loaded.rect, drawing, scene_of(loaded, drawing), of_the_tree, _complaints())
+            self._met = _Met(page, loaded, loaded.rect, drawing, scene_of(loaded, drawing), of_the_tree, complaints())
         return self._met
 
     def _load(self, page: Page) -> Any:
@@ -135,7 +144,7 @@ class MupdfReader:
                 mend_crop(loaded)
             return loaded
         except Exception as error:
-            raise _fault_of(error, ErrorCode.BROKEN_PAGE) from error
+            raise fault_of(error, ErrorCode.BROKEN_PAGE) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +179,11 @@ def _sized(page: Page, box: Any, rotation: int, rule: RasterRule, scene: Scene |
         length=rule.length(fit.width_px, fit.height_px),
         warning=fit.note,
     )
+
+
+def _of(sized: SizedPage, pixels: NDArray[Any]) -> SizedPage:
+    """The measures with the number of channels that the raster has."""
+    return replace(sized, channels=1 if pixels.ndim == 2 else 3)
 
 
 def _wanted(passwords: Sequence[str]) -> str:
@@ -260,39 +274,3 @@ class _Samples:
         shape = (sized.height_px, sized.width_px) + ((3,) if sized.channels == 3 else ())
         data = (int(_mupdf.fz_pixmap_samples_int(canvas)), False)
         self.__array_interface__ = {"shape": shape, "typestr": "|u1", "data": data, "version": 3}
-
-
-def _complaints() -> str:
-    """What MuPDF has complained of since this was asked last, a line each; its count of repetitions is flushed."""
-    return str(pymupdf.TOOLS.mupdf_warnings(reset=True))
-
-
-def _with_complaints(sized: SizedPage, pixels: NDArray[Any], of_the_tree: str, of_the_page: str) -> SizedPage:
-    """Keep what MuPDF complained of while it looked the page up and drew it.
-
-    Raises:
-        PageFault: for want of memory something was left out, or all that is on the page was lost.
-    """
-    said = one_line(f"{of_the_tree}\n{of_the_page}", 400)
-    if not said:
-        return sized
-    if _ALLOCATION.search(said):
-        raise PageFault(ErrorCode.OUT_OF_MEMORY, f"MuPDF ran out of memory: {said}")
-    is_lost = _LOST_PAGE.search(of_the_tree) or _LOST_CONTENT.search(of_the_page)
-    if is_lost and pixels.min() == pixels.max():
-        raise PageFault(ErrorCode.BROKEN_PAGE, f"nothing could be drawn: {said}")
-    return sized.warned(f"renderer: {said}")
-
-
-def _fault_of(error: Exception, code: ErrorCode) -> PageFault:
-    """The fault that MuPDF's complaint stands for; what its allocator says is no fault of the document."""
-    complaint = _complaint(error)
-    if isinstance(error, MemoryError) or _ALLOCATION.search(complaint):
-        return PageFault(ErrorCode.OUT_OF_MEMORY, f"MuPDF ran out of memory: {complaint}")
-    return PageFault(code, complaint)
-
-
-def _complaint(error: Exception) -> str:
-    """What MuPDF said, on one line, without the code that only its authors know."""
-    text = one_line(str(error) or type(error).__name__, 300)
-    return text.partition(": ")[2] if text.startswith("code=") else text

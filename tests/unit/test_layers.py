@@ -41,6 +41,7 @@ DOORS = {
     "ray": {"pipeline.cluster"},
     "pymupdf": {"pipeline.raster"},
     "fitz": set[str](),
+    "pypdfium2": {"pipeline.raster"},
     "PIL": {"pipeline.raster"},
     "pyarrow": {"pipeline.parquet", "pipeline.part", "pipeline.table"},
     "pyarrow.parquet": {"pipeline.parquet"},

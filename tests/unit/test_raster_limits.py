@@ -6,8 +6,11 @@ import io
 import struct
 import warnings
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pymupdf
 import pytest
 from PIL import Image
 
@@ -140,9 +143,32 @@ def test_what_is_said_of_a_blank_page_decides_whether_it_is_one(
     path = pdf_of_pages(tmp_path / "a.pdf", "/MediaBox[0 0 40 30]")
     document = probe(Source(uri_of_path(str(path)))).document
     said = iter(["", "", of_the_tree, of_the_page])
-    monkeypatch.setattr(mupdf, "_complaints", lambda: next(said, ""))
+    monkeypatch.setattr(mupdf, "complaints", lambda: next(said, ""))
     (made,) = render_pages(document, 0, 1, AS_IS)
     assert (made.failure.code if isinstance(made, Unrendered) else None) == code
+
+
+@pytest.mark.parametrize("password", [None, "open sesame"])
+def test_a_page_of_which_mupdf_draws_nothing_is_drawn_by_pdfium(
+    password: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with pymupdf.open() as made:
+        made.new_page(width=100, height=60).draw_rect((10, 10, 50, 40), color=None, fill=(0, 0, 0))
+        how = {"encryption": pymupdf.PDF_ENCRYPT_AES_256, "user_pw": password, "owner_pw": "x"} if password else {}
+        made.save(tmp_path / "a.pdf", **how)
+    limits = RasterLimits(passwords=("wrong", "open sesame"))
+    document = probe(Source(uri_of_path(str(tmp_path / "a.pdf"))), limits=limits).document
+    monkeypatch.setattr(mupdf, "_pixels", lambda _, sized: np.full((sized.height_px, sized.width_px), 255, np.uint8))
+    said = iter(["", "", "", "jbig2dec error: ran off the end"])
+    monkeypatch.setattr(mupdf, "complaints", lambda: next(said, ""))
+    (found,) = render_pages(document, 0, 1, replace(AS_IS, dpi=72), limits)
+    assert isinstance(found, Raster)
+    assert found.sized.warning == (
+        "renderer: MuPDF: nothing could be drawn: jbig2dec error: ran off the end; drawn by PDFium"
+    )
+    assert (found.pixels.shape, found.sized.channels) == ((60, 100), 1)
+    assert found.pixels[25, 30] == 0
+    assert found.pixels[50, 80] == 255
 
 
 # too large
