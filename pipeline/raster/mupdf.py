@@ -102,7 +102,7 @@ class MupdfReader:
             again = self._second_look(sized) if fault.code is ErrorCode.BROKEN_PAGE else None
             if again is None:
                 raise
-            return _of(sized, again).warned(f"renderer: MuPDF: {fault.message}; drawn by PDFium"), again
+            return _of(sized, again).warned(f"renderer: MuPDF: {fault.detail}; drawn by PDFium"), again
 
     def _second_look(self, sized: SizedPage) -> NDArray[Any] | None:
         if not self._document.is_pdf:
