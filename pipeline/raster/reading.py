@@ -43,7 +43,7 @@ def session(package: str, pattern: str) -> Any:
 
 
 def read_line(line: NDArray[Any]) -> tuple[str, float]:
-    """What RapidOCR's recognizer sees in a line of print, and the mean probability of its characters.
+    """What RapidOCR's recognizer sees in a line of print, and the mean probability of its characters but for dots.
 
     Args:
         line: Gray, shape (height, width), uint8, dark on light.
@@ -62,7 +62,14 @@ def read_line(line: NDArray[Any]) -> tuple[str, float]:
     begins = seen & (best != np.concatenate([[0], best[:-1]]))
     characters = _characters()
     text = "".join(characters[index - 1] for index in best[begins] if index <= len(characters))
-    return text, float(answer.max(axis=1)[seen].mean())
+    solid = seen & ~np.isin(best, _dots())
+    return text, float(answer.max(axis=1)[solid if solid.any() else seen].mean())
+
+
+@cache
+def _dots() -> list[int]:
+    """The recognizer's classes of dots and dashes: a row of them is a leader, of which nobody knows the number."""
+    return [index for index, character in enumerate(_characters(), start=1) if character in ".·…‥-_—"]
 
 
 @cache

@@ -34,7 +34,7 @@ _LEGIBLE, _CLEARER = 0.85, 0.1
 """Mean confidence with which lines have to be read after the turn, and by how much more than upside down."""
 
 _MAX_ASPECT, _NUM_LINES = 9, 6
-"""How long, in heights, and how many lines are that are read."""
+"""How long, in heights, and how many lines are that are read"""
 _NUM_CELLS = 24
 _CELLS_CLEARER = {1: 1.8, 3: 1.2}
 """How many single characters are read, and how much surer they have to be than on their left or right side: the
@@ -122,11 +122,15 @@ def _can_be_read(gray: NDArray[Any], lies: int) -> bool:
     """
     if np.median(gray) < 100:
         gray = 255 - gray
-    found = typical(list(lines_of_print(gray, ink_mask(gray))), _NUM_LINES)
-    lines = [line[:, : _MAX_ASPECT * line.shape[0]] for line in found]
+    read: list[tuple[str, float]] = []
+    lines: list[NDArray[Any]] = []
+    for line in typical(list(lines_of_print(gray, ink_mask(gray))), 2 * _NUM_LINES):
+        text, sure = read_line(line[:, : _MAX_ASPECT * line.shape[0]])
+        if text and len(read) < _NUM_LINES:  # a rule or a row of a drawing has none
+            read.append((text, sure))
+            lines.append(line[:, : _MAX_ASPECT * line.shape[0]])
     if not lines:
         return False
-    read = [read_line(line) for line in lines]
     stands = float(np.median([sure for _, sure in read]))
     flipped = float(np.median([read_line(np.rot90(line, 2))[1] for line in lines]))
     if not (stands > _LEGIBLE and stands > flipped + _CLEARER):

@@ -103,6 +103,28 @@ def test_columns_of_chinese_are_not_taken_for_a_page_on_its_side():
         assert turned in (0, -quarters % 4)
 
 
+@pytest.mark.parametrize("quarters", range(4))
+def test_without_the_classifier_a_page_is_turned_by_what_can_be_read(quarters: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("pipeline.raster.upright.find_spec", lambda _: None)
+    assert quarters_to_upright(np.ascontiguousarray(np.rot90(_letter(2), -quarters))) == -quarters % 4
+    assert quarters_to_upright(255 - np.ascontiguousarray(np.rot90(_letter(), -quarters))) == -quarters % 4
+    assert quarters_to_upright(np.ascontiguousarray(np.rot90(_photograph(), -quarters))) == 0
+
+
+def test_without_the_classifier_columns_of_chinese_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("pipeline.raster.upright.find_spec", lambda _: None)
+    assert quarters_to_upright(_chinese(down=True)) == 0
+
+
+def test_a_contents_page_is_turned_though_most_of_its_print_is_dots():
+    image = Image.new("L", (1240, 1754), 250)
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(24)
+    for row in range(38):
+        draw.text((140, 120 + 40 * row), f"{row}.1 {WORDS[row : row + 14]}{'.' * 110}", font=font, fill=20)
+    for quarters in range(4):
+        assert quarters_to_upright(np.ascontiguousarray(np.rot90(np.asarray(image), -quarters))) == -quarters % 4
+
+
 def test_what_is_told_of_a_turned_page_is_that_of_its_turned_raster():
     rule = RasterRule(150, 10**7, 32, "hunyuan_visual_tokens")
     pixels = np.ascontiguousarray(np.rot90(_letter()[:1728, :1216], -1))
