@@ -39,8 +39,8 @@ _MIN_IN_FONT, _MIN_IN_SPAN = 12, 5
 _WIDE_COUNTS = 2.5
 """As many letters a Chinese character is worth."""
 
-_JUDGED_ASPECT = 10
-"""So much of a line, in its heights, is read to judge its font: some twenty letters, in 30 ms."""
+_JUDGED_ASPECT = 7
+"""So much of a line, in its heights, is read to judge its font: some fourteen letters, in 20 ms."""
 
 Draw = Callable[[float, tuple[float, float, float, float] | None], NDArray[Any]]
 """Draws the page, or a box of it in points, in at most so many pixels a point: gray, (height, width), uint8."""
