@@ -37,6 +37,8 @@ _MAX_ASPECT, _NUM_LINES = 9, 6
 """How long, in heights, and how many lines are that are read"""
 _SOLID_PX, _FULL = 8, 0.95
 """Side of the blocks in which solid patches are looked for, three by three of them full of ink at least."""
+_MANY_LETTERS = 40
+"""So many letters that can be read as the page lies leave no doubt."""
 _NUM_CELLS = 24
 _CELLS_CLEARER = {1: 1.8, 3: 1.2}
 """How many single characters are read, and how much surer they have to be than on their left or right side: the
@@ -83,14 +85,15 @@ def _reads_turned(gray: NDArray[Any]) -> int:
     """The same where there is no classifier: by how surely lines are read; five times as long for an upright page."""
     gray = 255 - gray if np.median(gray) < 100 else gray
     ink = _print_in(gray)
-    scores: list[float] = []
+    letters: list[int] = []
     for lies in range(4):
         lines = typical(list(lines_of_print(np.rot90(gray, lies), np.rot90(ink, lies))), _NUM_LINES)
-        sure = [read_line(line[:, : _MAX_ASPECT * line.shape[0]])[1] for line in lines]
-        scores.append(float(np.median(sure)) if sure else 0.0)
-        if scores[0] > _LEGIBLE:
+        read = [read_line(line[:, : _MAX_ASPECT * line.shape[0]]) for line in lines]
+        letters.append(sum(sum(map(str.isalnum, text)) for text, sure in read if sure > _LEGIBLE))
+        if letters[0] >= _MANY_LETTERS:
             return 0
-    return int(np.argmax(scores))
+    second, most = sorted(letters)[2:]
+    return letters.index(most) if most > 2 * second else 0  # columns of Chinese can be read lying, too
 
 
 def _views(gray: NDArray[Any]) -> list[NDArray[Any]]:

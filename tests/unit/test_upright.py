@@ -114,6 +114,9 @@ def test_without_the_classifier_a_page_is_turned_by_what_can_be_read(quarters: i
 def test_without_the_classifier_columns_of_chinese_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("pipeline.raster.upright.find_spec", lambda _: None)
     assert quarters_to_upright(_chinese(down=True)) == 0
+    for quarters in range(4):
+        turned = quarters_to_upright(np.ascontiguousarray(np.rot90(_chinese(down=False), -quarters)))
+        assert turned in (0, -quarters % 4)
 
 
 def test_a_contents_page_is_turned_though_most_of_its_print_is_dots():
