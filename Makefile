@@ -22,8 +22,11 @@ types:
 test:
 	$(PYTHON) -m pytest
 
+# Tests of what draws and looks at pixels run none of these modules that the others do not.
+PIXELS = raster upright layer archive strange_archive ink quarantine
+
 coverage:
-	$(PYTHON) -m pytest tests/unit --quiet --cov=pipeline --cov-report=
+	$(PYTHON) -m pytest tests/unit --quiet --cov=pipeline --cov-report= $(PIXELS:%=--ignore-glob='*/test_%*.py')
 	$(PYTHON) -m coverage report --include='$(pure_files)' --fail-under=100
 
 samples:
