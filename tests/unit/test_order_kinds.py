@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -287,7 +288,7 @@ def test_a_page_made_to_take_forever_takes_no_more_than_some_seconds(kind: str):
     lines = hostile(kind, 5000)
     start = time.process_time()
     rows = reading_order(lines)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < (10 if sys.gettrace() is None else 40), "coverage makes it four times as slow"
     assert Counter(item for row in rows for item in row) == Counter(lines)
 
 
