@@ -23,7 +23,7 @@ test:
 	$(PYTHON) -m pytest
 
 # Tests of what draws and looks at pixels run none of these modules that the others do not.
-PIXELS = raster upright layer archive strange_archive ink quarantine
+PIXELS = raster upright layer ink quarantine
 
 coverage:
 	$(PYTHON) -m pytest tests/unit --quiet --cov=pipeline --cov-report= $(PIXELS:%=--ignore-glob='*/test_%*.py')
