@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageChops
 
 from pipeline.raster.library import pymupdf
 
@@ -60,3 +60,23 @@ def _is_transformed(image: Any, may_differ: Callable[[], bool]) -> bool:
         return bool(image.info.get("adobe_transform") == 1)
     names = bytes(component[0] for component in image.layer)
     return ("jfif" in image.info or names == b"\1\2\3") and not may_differ()
+
+
+def mend_ycck(loaded: Any) -> None:
+    """Let pictures of a page that are coded as YCCK be found as CMYK in memory: MuPDF 1.28 takes one for the other.
+
+    Args:
+        loaded: A page of a PDF that nothing was drawn of yet.
+    """
+    document = loaded.parent
+    for number, _, _, _, _, space, _, _, coding, *_ in loaded.get_images():
+        if coding != "DCTDecode" or space in ("DeviceGray", "DeviceRGB"):
+            continue
+        try:
+            made = Image.open(io.BytesIO(document.xref_stream_raw(number)), formats=("JPEG",))
+            if made.mode == "CMYK" and made.info.get("adobe_transform") == 2:
+                # Pillow gives inks; what such a file holds is their inverse, which the PDF's own /Decode reckons with.
+                document.update_stream(number, ImageChops.invert(made).tobytes())
+                document.xref_set_key(number, "DecodeParms", "null")
+        except (OSError, ValueError, RuntimeError):  # what is broken will be met, and told of, when the page is drawn
+            continue

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.page import Page, RasterRule, SizedPage
 from pipeline.raster.complaint import complaint, complaints, fault_of, with_complaints
+from pipeline.raster.jpeg import mend_ycck
 from pipeline.raster.layer import Layer, LayerJudge
 from pipeline.raster.library import pymupdf
 from pipeline.raster.look import Scene, covers, fonts_by_name, may_be_untransformed, scene_of
@@ -95,21 +96,22 @@ class MupdfReader:
         finally:
             self._met = None
         try:
-            return with_complaints(
-                _of(sized, pixels), pixels, met.of_the_tree, f"{met.of_the_page}\n{complaints()}"
-            ), pixels
+            said = f"{met.of_the_page}\n{complaints()}"
+            return with_complaints(_of(sized, pixels), pixels, met.of_the_tree, said), pixels
         except PageFault as fault:
-            again = self._second_look(sized) if fault.code is ErrorCode.BROKEN_PAGE else None
-            if again is None:
-                raise
-            return _of(sized, again).warned(f"renderer: MuPDF: {fault.detail}; drawn by PDFium"), again
+            return self._drawn_again(sized, fault)
 
-    def _second_look(self, sized: SizedPage) -> NDArray[Any] | None:
-        if not self._document.is_pdf:
-            return None
+    def _drawn_again(self, sized: SizedPage, fault: PageFault) -> tuple[SizedPage, NDArray[Any]]:
+        """The page as PDFium draws it, if it is broken for MuPDF alone."""
+        if fault.code is not ErrorCode.BROKEN_PAGE or not self._document.is_pdf:
+            raise fault
         from pipeline.raster.pdfium import drawn_by_pdfium
 
-        return drawn_by_pdfium(self._path, self._passwords, sized.page.page_index, sized.width_px, sized.height_px)
+        size = (sized.width_px, sized.height_px)
+        pixels = drawn_by_pdfium(self._path, self._passwords, sized.page.page_index, *size)
+        if pixels is None:
+            raise fault
+        return _of(sized, pixels).warned(f"renderer: MuPDF: {fault.detail}; drawn by PDFium"), pixels
 
     def close(self) -> None:
         """Close the file and empty MuPDF's store, so that memory stays flat from document to document."""
@@ -142,6 +144,7 @@ class MupdfReader:
             loaded = self._document.load_page(page.page_index)
             if self._document.is_pdf:
                 mend_crop(loaded)
+                mend_ycck(loaded)
             return loaded
         except Exception as error:
             raise fault_of(error, ErrorCode.BROKEN_PAGE) from error
