@@ -130,7 +130,7 @@ class RapidOcrEngine(Engine):
         self.options = options
         self._cv2, self._no_text = cv2, RapidOCRError
         self._ocr: Any = rapidocr.RapidOCR(params=_parameters(options.threads))
-        list(self._boxes(np.zeros((64, 64, 3), np.uint8)))
+        list(self._boxes(np.zeros((64, 64, 3), np.uint8), MAX_PIXELS))
         self._read_one(np.zeros((48, 96, 3), np.uint8))
 
     def recognize(self, batch: Sequence[Raster]) -> Answer:
@@ -144,7 +144,7 @@ class RapidOcrEngine(Engine):
         return Answer(tuple(pages), Timings(preprocess_s=preprocess_s))
 
     def _page(self, frame: _Frame, width_px: int, height_px: int) -> Recognition:
-        found = list(self._boxes(frame.pixels)) or list(self._boxes(frame.pixels, SECOND_LOOK_PIXELS))
+        found = list(self._boxes(frame.pixels, MAX_PIXELS)) or list(self._boxes(frame.pixels, SECOND_LOOK_PIXELS))
         readings = self._upright([self._read(quad, crop) for quad, crop in found], [crop for _, crop in found])
         kept = [
             (reading, Line(reading.text.strip(), _bbox(quad, frame, width_px, height_px), reading.score))
@@ -154,11 +154,11 @@ class RapidOcrEngine(Engine):
         quarters = 0 if run_down([line for _, line in kept]) else _page_quarters([reading for reading, _ in kept])
         return _recognition([line for _, line in kept], quarters, width_px, height_px)
 
-    def _boxes(self, pixels: NDArray[np.uint8], most: int = 0) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def _boxes(self, pixels: NDArray[np.uint8], most: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Four corners, clockwise from the top left, and the crop, of every fragment of text."""
         height_px, width_px = pixels.shape[:2]
         at_seam: list[NDArray[np.float32]] = []
-        for first, last in _bands(width_px, height_px, most or MAX_PIXELS):
+        for first, last in _bands(width_px, height_px, most):
             top = max(0, first - BAND_MARGIN_PX)
             try:
                 crops, found = self._ocr.detect_and_crop(pixels[top : last + BAND_MARGIN_PX], {})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from pipeline.order.box import Box
 from pipeline.order.cells import gaps_of
@@ -60,11 +60,11 @@ def _one_below_the_other(parts: list[list[Box]], heads: list[list[Box]]) -> Iter
 
 def _strips_between(heads: Sequence[Box]) -> Iterator[tuple[float, float]]:
     """The strips between headings that stand side by side."""
-    edge = math.inf
-    for head in sorted(heads, key=lambda box: box.x0):
+    ordered = sorted(heads, key=lambda box: box.x0)
+    edges = accumulate((head.x1 for head in ordered), max)
+    for edge, head in zip(edges, ordered[1:], strict=False):
         if head.x0 > edge:
             yield edge, head.x0
-        edge = max(edge, head.x1) if edge < math.inf else head.x1
 
 
 def _left_free(strips: list[tuple[float, float]], boxes: Sequence[Box]) -> list[tuple[float, float]]:

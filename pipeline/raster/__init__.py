@@ -64,9 +64,8 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
         refuse_no_document(document, limits)
         members, loss = members_of(document, source.etag)
         if loss:
-            return Probe(
-                replace(document, etag=None), _failure(Stage.DISCOVER, loss), members
-            )  # without etag: looked into by each run
+            looked_into_again = replace(document, etag=None)
+            return Probe(looked_into_again, _failure(Stage.DISCOVER, loss), members)
         if members:
             return Probe(document, members=members)
         with _Opened(document, limits) as reader:

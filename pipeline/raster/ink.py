@@ -25,6 +25,8 @@ _BLOCK_PX = 8
 """The paper's level is taken from blocks of this side, the lightest of 5 by 5 of them."""
 _STROKE_PX = 7
 """A patch thicker than this, 2 mm, is solid: no stroke of a pen or a small letter."""
+_PATCH_PX, _PATCH_SHARE = 25, 0.95
+"""A patch as thick as this in a raster of 100 dpi and more, and so full, is no print but that of posters."""
 _EDGE = 0.08
 """How far, in short sides of the page, a solid patch at the edge may lie in it: the holes of a punch do."""
 _FRAME_PX = 4
@@ -36,6 +38,13 @@ _MIN_INK_PX, _MIN_EXTENT_PX = 8, 4
 def ink_mask(pixels: NDArray[Any]) -> NDArray[np.bool_]:
     """Which pixels are ink: shape (height, width), of a raster (height, width) or (height, width, 3), uint8."""
     return _ink_and_noise(pixels)[0]
+
+
+def print_mask(pixels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Ink that may be print: without patches too thick for it, such as a table around the page, and their edges."""
+    ink = ink_mask(pixels)
+    core = _box_sums(ink, _PATCH_PX) > _PATCH_SHARE * _PATCH_PX**2
+    return np.asarray(ink & (_box_sums(core, 3 * _PATCH_PX) == 0))
 
 
 def is_blank(pixels: NDArray[Any], dpi: float | None = None) -> bool:

@@ -19,15 +19,11 @@ _MAX_PICTURES = 50
 _TRANSFORM = re.compile(r"/ColorTransform|/DecodeParms\s*(\[\s*)?\d|/Filter\s*(\[\s*)?\d")
 _NEAR_PT = (-0.01, -0.01, 0.01, 0.01)
 _DRAWS = ("fill_path", "stroke_path", "fill_text", "stroke_text", "fill_shade", "fill_image_mask")
-_CHANGES: tuple[str, ...] = (
-    "clip_stroke_path",
-    "clip_text",
-    "clip_stroke_text",
-    "clip_image_mask",
-    "begin_mask",
-    "begin_group",
+_CHANGES = (
+    *("clip_stroke_path", "clip_text", "clip_stroke_text", "clip_image_mask"),
+    *("begin_mask", "begin_group", "begin_tile"),
 )
-_CHANGES += ("begin_tile",)
+"""What MuPDF may do with a page's content: put something on it, and have what it puts there look otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pipeline.page import RasterRule, SizedPage
-from pipeline.raster.ink import ink_mask
+from pipeline.raster.ink import print_mask
 from pipeline.raster.reading import lines_of_print, read_line, session, typical
 
 _VIEW_PX, _SHORT_PX = 224, 256
@@ -35,8 +35,6 @@ _LEGIBLE, _CLEARER = 0.85, 0.1
 
 _MAX_ASPECT, _NUM_LINES = 9, 6
 """How long, in heights, and how many lines are that are read"""
-_SOLID_PX, _FULL = 8, 0.95
-"""Side of the blocks in which solid patches are looked for, three by three of them full of ink at least."""
 _MANY_LETTERS = 40
 """So many letters that can be read as the page lies leave no doubt."""
 _NUM_CELLS = 24
@@ -84,7 +82,7 @@ def _looks_turned(gray: NDArray[Any]) -> int:
 def _reads_turned(gray: NDArray[Any]) -> int:
     """The same where there is no classifier: by how surely lines are read; five times as long for an upright page."""
     gray = 255 - gray if np.median(gray) < 100 else gray
-    ink = _print_in(gray)
+    ink = print_mask(gray)
     letters: list[int] = []
     for lies in range(4):
         lines = typical(list(lines_of_print(np.rot90(gray, lies), np.rot90(ink, lies))), _NUM_LINES)
@@ -129,7 +127,7 @@ def _can_be_read(gray: NDArray[Any], lies: int) -> bool:
         gray = 255 - gray
     read: list[tuple[str, float]] = []
     lines: list[NDArray[Any]] = []
-    for line in typical(list(lines_of_print(gray, _print_in(gray))), 2 * _NUM_LINES):
+    for line in typical(list(lines_of_print(gray, print_mask(gray))), 2 * _NUM_LINES):
         text, sure = read_line(line[:, : _MAX_ASPECT * line.shape[0]])
         if text and len(read) < _NUM_LINES:  # a rule or a row of a drawing has none
             read.append((text, sure))
@@ -144,24 +142,6 @@ def _can_be_read(gray: NDArray[Any], lies: int) -> bool:
     if lies % 2 and sum(east_asian_width(letter) in "WF" for letter in letters) > len(letters) / 2:
         return _characters_stand(lines, lies)
     return True
-
-
-def _print_in(gray: NDArray[Any]) -> NDArray[np.bool_]:
-    """Ink that may be print: without solid patches and what is next to them, such as the table under a page.
-
-    Args:
-        gray: The page, (height, width), uint8, dark on light.
-    """
-    ink = ink_mask(gray)
-    height, width = (side // _SOLID_PX for side in ink.shape)
-    blocks = ink[: height * _SOLID_PX, : width * _SOLID_PX].reshape(height, _SOLID_PX, width, _SOLID_PX)
-    full = np.pad(blocks.mean(axis=(1, 3)) > _FULL, 1, constant_values=True)
-    solid = np.logical_and.reduce([full[y : y + height, x : x + width] for y in range(3) for x in range(3)])
-    for _ in range(3):
-        wider = np.pad(solid, 1)
-        solid = np.logical_or.reduce([wider[y : y + height, x : x + width] for y in range(3) for x in range(3)])
-    ink[: height * _SOLID_PX, : width * _SOLID_PX] &= ~np.kron(solid, np.ones((_SOLID_PX, _SOLID_PX), np.bool_))
-    return ink
 
 
 def _characters_stand(lines: list[NDArray[Any]], lies: int) -> bool:
