@@ -9,8 +9,9 @@ after the one it shows; `one font`, the least used font does so; `scan`, a pictu
 A page that is still taken is named. Fonts without a ToUnicode map, and those with less than twelve letters on the
 page, are not spoiled.
 
-With --read, RapidOCR reads each page that is taken as well: how much longer that takes, and the pages on which less
-than 90 % of the three-letter runs of one text are in the other, to be looked at by a person.
+With --read, RapidOCR reads each page that is taken as well, if nine tenths of its letters are of scripts that it knows:
+how much longer that takes, and the pages on which less than 80 % of the three-letter runs of one text are in the
+other, to be looked at by a person.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from pipeline.raster.mupdf import MupdfReader
 
 RULE = RasterRule(150, 10**7, text_layer="auto")
 MIN_LETTERS = 12
+ALIKE = 0.8
 
 
 def layers(path: str, num_pages: int) -> Iterator[tuple[int, Layer, float]]:
@@ -147,8 +149,14 @@ class Reader:
         self.seconds.append(time.process_time() - started)
         one, other = _runs_of_three(text), _runs_of_three(page.text)
         self.alike.append((one & other).total() / max(1, one.total(), other.total()))
-        if self.alike[-1] < 0.9:
+        if self.alike[-1] < ALIKE:
             print(f"{path} page {index + 1}: {self.alike[-1]:.0%} alike")
+
+
+def _is_known(text: str) -> bool:
+    letters = [letter for letter in text if letter.isalpha()]
+    known = ("LATIN", "CJK UNIFIED", "HIRAGANA", "KATAKANA")
+    return sum(unicodedata.name(letter, "").startswith(known) for letter in letters) >= 0.9 * len(letters) > 0
 
 
 def _runs_of_three(text: str) -> Counter[str]:
@@ -177,7 +185,7 @@ def main() -> None:
                 print(f"{path} page {index + 1}: {found.verdict}")
             if asked.spoil and found.recognition:
                 spoil(path, index, found.recognition.text, counts)
-            if reader and found.recognition:
+            if reader and found.recognition and _is_known(found.recognition.text):
                 reader.read(path, index, found.recognition.text)
     print(f"{sum(verdicts.values())} pages:", ", ".join(f"{count} {name}" for name, count in verdicts.most_common()))
     costs.sort()
@@ -187,7 +195,7 @@ def main() -> None:
     if reader and reader.seconds:
         took = sum(reader.seconds) / len(reader.seconds)
         print(f"RapidOCR: {took:.1f} s of CPU a page, {took * len(costs) / sum(costs):.0f} times as much")
-        print(f"alike: {sum(a >= 0.9 for a in reader.alike)} of {len(reader.alike)} pages at 90 % and more")
+        print(f"alike: {sum(alike >= ALIKE for alike in reader.alike)} of {len(reader.alike)} pages")
     for way in sorted({way for way, _ in counts}):
         print(f"spoiled, {way}: {counts[way, False]} refused, {counts[way, True]} taken")
 

@@ -20,7 +20,7 @@ from pipeline.raster.layer import Layer, LayerJudge
 from pipeline.raster.library import pymupdf
 from pipeline.raster.look import Scene, covers, fonts_by_name, may_be_untransformed, scene_of
 from pipeline.raster.page_tree import mend_crop, num_leaves
-from pipeline.raster.piece import pieces_of, runs_from_right
+from pipeline.raster.piece import needs_places, pieces_of
 from pipeline.raster.scan import decoded
 from pipeline.raster.tone import without_colour
 
@@ -69,7 +69,7 @@ class MupdfReader:
         try:
             met = self._meet(page)
             page_text = pymupdf.TextPage(met.drawing.get_textpage(flags=_TEXT_FLAGS))
-            found = page_text.extractRAWDICT() if runs_from_right(page_text.extractText()) else page_text.extractDICT()
+            found = page_text.extractRAWDICT() if needs_places(page_text.extractText()) else page_text.extractDICT()
             box = met.box
             pieces = list(pieces_of(found, (box.x0, box.y0, box.x1, box.y1)))
             draw = partial(_drawn, met.drawing, box)

@@ -13,6 +13,11 @@ _MIN_ALPHA = 40
 _BULLETS = str.maketrans({"\uf0b7": "•", "\uf0a7": "▪", "\uf0d8": "➢", "\uf0fc": "✓", "\uf06f": "○", "\u00ad": "-"})
 """What the common bullets of symbol fonts show, which have no Unicode of their own; a soft hyphen that is set shows."""
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_NO_BLANK_AFTER = re.compile("[\u0700-\u1fff\u2c00-\u2dff\ua640-\uabff\uac00-\ud7ff]")
+"""Letters of scripts with blanks after which MuPDF finds none that is only a gap: Vietnamese, Greek with breathings,
+Indic scripts, Korean (`may_add_space` in its stext-device.c)."""
+_BLANK = 0.15
+"""How wide a gap is a blank, in sizes of the letters: MuPDF's own value."""
 _NUMBER = re.compile(r"\d+(?:[.,:/\u066b\u066c]\d+)*")
 _DRAWN_OUT = re.compile("(?<=\u0640) +(?=\u0640)")
 
@@ -49,7 +54,7 @@ def pieces_of(page: Mapping[str, Any], box: Box) -> Iterator[Piece]:
     """The pieces of a page out of MuPDF's structured text, as far as they lie on the page.
 
     Args:
-        page: What `TextPage.extractRAWDICT` gives, or `extractDICT` if nothing runs from right to left.
+        page: What `TextPage.extractRAWDICT` gives, or `extractDICT` if no place of a letter is needed.
         box: The page, in the same points; pieces are told from its corner.
     """
     for block in page["blocks"]:
@@ -57,7 +62,7 @@ def pieces_of(page: Mapping[str, Any], box: Box) -> Iterator[Piece]:
             direction, vertical = line["dir"], bool(line["wmode"])
             is_across = vertical or (direction[0] > 0.999 and abs(direction[1]) < 0.05)
             for run in _runs(line["spans"], vertical):
-                text = not_drawn_out("".join(map(_text_of, run))).translate(_BULLETS)
+                text = _joined(run).translate(_BULLETS)
                 x0, y0, x1, y1 = _union(span["bbox"] for span in run)
                 middle_x, middle_y = (x0 + x1) / 2, (y0 + y1) / 2
                 if not text.strip() or not (box[0] <= middle_x <= box[2] and box[1] <= middle_y <= box[3]):
@@ -74,13 +79,29 @@ def not_drawn_out(text: str) -> str:
     return _DRAWN_OUT.sub("", text)
 
 
-def runs_from_right(text: str) -> bool:
-    """Whether there are letters that are written from right to left."""
-    return bool(_RIGHT_TO_LEFT.search(text))
+def needs_places(text: str) -> bool:
+    """Whether there are letters of which it has to be known where they stand: from right to left, or without blanks."""
+    return bool(_RIGHT_TO_LEFT.search(text) or _NO_BLANK_AFTER.search(text))
+
+
+def _joined(run: Sequence[Mapping[str, Any]]) -> str:
+    text, last = _text_of(run[0]), run[0]
+    for span in run[1:]:
+        text += " " * _is_parted(text[-1:], last["bbox"][2], span["bbox"][0], span["size"]) + _text_of(span)
+        last = span
+    return not_drawn_out(text)
+
+
+def _is_parted(letter: str, end: float, start: float, size: float) -> bool:
+    """Whether a blank is shown after a letter after which MuPDF does not find it."""
+    return bool(_NO_BLANK_AFTER.match(letter)) and start - end > _BLANK * size
 
 
 def _text_of(span: Mapping[str, Any]) -> str:
-    """The span's letters; numbers in text from right to left, which MuPDF turns with it, as they are read."""
+    """The span's letters, with the blanks that are shown, and numbers in text from right to left as they are read.
+
+    MuPDF turns those with the text, and finds the width of a blank after letters of some scripts only.
+    """
     if "text" in span:
         return str(span["text"])
     letters = span["chars"]
@@ -89,7 +110,11 @@ def _text_of(span: Mapping[str, Any]) -> str:
         start, stop = number.span()
         if letters[start]["origin"][0] > letters[stop - 1]["origin"][0]:
             text = text[:start] + text[start:stop][::-1] + text[stop:]
-    return text
+    parted = [
+        shown + " " * (after["c"] != " " and _is_parted(shown, one["bbox"][2], after["origin"][0], span["size"]))
+        for shown, one, after in zip(text, letters, letters[1:], strict=False)
+    ]
+    return "".join(parted) + text[len(parted) :]
 
 
 def _runs(spans: Sequence[Mapping[str, Any]], vertical: bool) -> Iterator[list[Mapping[str, Any]]]:

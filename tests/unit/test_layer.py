@@ -75,7 +75,11 @@ def test_text_of_a_page_as_large_as_a_wall_is_seen(tmp_path: Path):
 
 def _span(text: str, x: float, step: float) -> dict[str, object]:
     """A span as MuPDF gives it, its letters in the order of reading, `step` points apart."""
-    letters = [{"c": letter, "origin": (x + step * i, 100.0)} for i, letter in enumerate(text)]
+    places = [x + step * i for i in range(len(text))]
+    letters = [
+        {"c": letter, "origin": (place, 100.0), "bbox": (place, 90.0, place + abs(step), 102.0)}
+        for letter, place in zip(text, places, strict=True)
+    ]
     ends = (letters[0]["origin"][0], letters[-1]["origin"][0])  # type: ignore[index]
     box = (min(ends), 90.0, max(ends) + abs(step), 102.0)
     return {"chars": letters, "bbox": box, "size": 12.0, "char_flags": 16, "alpha": 255, "font": "Yas"}
@@ -92,6 +96,28 @@ def _span(text: str, x: float, step: float) -> dict[str, object]:
 )
 def test_numbers_in_text_from_right_to_left_are_read_from_the_left(found: str, read: str):
     line = {"dir": (1.0, 0.0), "wmode": 0, "spans": [_span(found, 400, -7)]}
+    (piece,) = pieces_of({"blocks": [{"lines": [line]}]}, (0, 0, 600, 800))
+    assert piece.text == read
+
+
+@pytest.mark.parametrize(
+    ("found", "read"),
+    [
+        ("sử|dụng", "sử dụng"),
+        ("Thế|Thành", "Thế Thành"),
+        ("한국|어", "한국 어"),
+        ("ὁ|λόγος", "ὁ λόγος"),
+        ("日本|語", "日本語"),
+        ("sử |dụng", "sử dụng"),
+    ],
+)
+@pytest.mark.parametrize("num_spans", [1, 2])
+def test_a_blank_that_is_only_a_gap_is_one_in_scripts_that_have_blanks(found: str, read: str, num_spans: int):
+    before, after = found.split("|")
+    spans = [_span(before, 100, 7), _span(after, 104 + 7 * len(before), 7)]
+    if num_spans == 1:
+        spans = [{**spans[0], "chars": [*spans[0]["chars"], *spans[1]["chars"]]}]  # type: ignore[misc]
+    line = {"dir": (1.0, 0.0), "wmode": 0, "spans": spans}
     (piece,) = pieces_of({"blocks": [{"lines": [line]}]}, (0, 0, 600, 800))
     assert piece.text == read
 
