@@ -316,7 +316,7 @@ class Flow:
         self.totals += of_batch(outcome.report)
         for page in outcome.pages:
             self._bytes_waiting -= page.sized.num_bytes
-            status = Status.OK if page.recognition else Status.FAILED
+            status = page.recognition.status if page.recognition else Status.FAILED
             result = PageResult(
                 self._open[page.sized.page.uri].document,
                 page.sized.page,

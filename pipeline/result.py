@@ -24,6 +24,14 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
+class Finish(StrEnum):
+    """The `finish_reason` column: why a model stopped writing; null for engines that do not write token by token."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    REPETITION = "repetition"
+
+
 class Stage(StrEnum):
     """Where on its way a page or a document failed."""
 
@@ -80,23 +88,46 @@ class Unrendered:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of text; `bbox` is (x0, y0, x1, y1) in raster pixels, `score` 0 to 1."""
+    """One line of text; `bbox` is (x0, y0, x1, y1) in raster pixels, `score` 0 to 1.
+
+    For a line written token by token, `score` is the exponential of the mean log-probability of its tokens, and
+    `min_logprob` the lowest of them.
+    """
 
     text: str
     bbox: tuple[float, float, float, float]
     score: float | None
+    min_logprob: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Recognition:
-    """What an engine read on one page. `confidence` is 0 to 1; None where the engine has none."""
+    """What an engine read on one page. `confidence` is 0 to 1; None where the engine has none.
+
+    An engine that writes token by token gives the mean and the lowest natural log-probability of its tokens, the
+    confidence being the exponential of the mean; `output_tokens` counts what it wrote, also what was cut afterwards.
+    `tries` counts how often it read the page until it was content, and `note` is one line on what was not as it
+    should be (read again in another precision, say).
+    """
 
     text: str
     format: str = "text"
     lines: tuple[Line, ...] = ()
     confidence: float | None = None
     output_tokens: int | None = None
-    finish_reason: str | None = None
+    finish_reason: Finish | None = None
+    mean_logprob: float | None = None
+    min_logprob: float | None = None
+    tries: int = 1
+    note: str | None = None
+
+    @property
+    def status(self) -> Status:
+        """What the page's row says of it."""
+        return _STATUS_OF.get(self.finish_reason, Status.OK)
+
+
+_STATUS_OF: dict[Finish | None, Status] = {Finish.LENGTH: Status.TRUNCATED, Finish.REPETITION: Status.REPEATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +154,38 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What a batch saw of its GPU: peak bytes in tensors, bytes held by the allocator, busy share from 0 to 1."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    utilization: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a batch took: time by phase, decode slots that stood idle (0 to 1), and how often memory ran out."""
+
+    timings: Timings = Timings()
+    idle_ratio: float | None = None
+    gpu: GpuUse | None = None
+    oom_splits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What an engine gives for a batch: one `Recognition` for each page, in the order of the pages."""
 
     pages: tuple[Recognition, ...]
-    timings: Timings = Timings()
-    idle_ratio: float | None = None
+    effort: Effort = Effort()
+
+
+@dataclass(frozen=True, slots=True)
+class PageRead:
+    """What an engine tells of one page, at `position` (zero-based) in its batch: what it read, or why it cannot."""
+
+    position: int
+    result: Recognition | Exception
 
 
 @dataclass(frozen=True, slots=True)

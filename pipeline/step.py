@@ -62,7 +62,7 @@ def step(
         total_s=total_s,
         timings=_sum_timings(answers),
         output_tokens=tuple(o.recognition.output_tokens or 0 for o in outcomes if o.recognition),
-        idle_ratio=answers[0].idle_ratio if len(answers) == 1 else None,
+        idle_ratio=answers[0].effort.idle_ratio if len(answers) == 1 else None,
         host_memory_bytes=host_memory_bytes(),
         oom_splits=reading.num_oom_splits,
     )
@@ -129,10 +129,10 @@ def _sum_timings(answers: Sequence[Answer]) -> Timings:
         return sum(known) if known else None
 
     return Timings(
-        total([a.timings.preprocess_s for a in answers]),
-        total([a.timings.transfer_s for a in answers]),
-        total([a.timings.prefill_s for a in answers]),
-        total([a.timings.decode_s for a in answers]),
+        total([a.effort.timings.preprocess_s for a in answers]),
+        total([a.effort.timings.transfer_s for a in answers]),
+        total([a.effort.timings.prefill_s for a in answers]),
+        total([a.effort.timings.decode_s for a in answers]),
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, get_type_hints
 
 from pipeline.errors import ConfigurationError
 from pipeline.option import parse_pairs
 from pipeline.page import Raster, RasterRule
-from pipeline.result import Answer
+from pipeline.result import Answer, Effort, PageRead, Recognition
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,16 @@ class Identity:
 class Needs:
     """What one actor of the engine occupies, and the batch size it likes.
 
-    `num_cpus` and `num_gpus` are Ray resources, `memory_bytes` host memory of one actor.
+    `num_cpus` and `num_gpus` are Ray resources, `memory_bytes` host memory of one actor. An actor is given
+    `batches_at_once` batches to read at the same time, each in a thread of its own: more than one for a
+    `StreamingEngine` only.
     """
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
     memory_bytes: int = 0
     batch_size: int = 8
+    batches_at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,30 @@ class Engine(ABC):
         hints = get_type_hints(cls.options_type)
         values = parse_pairs(pairs, list(hints), f"option of engine {cls.name}")
         return cls.options_type(**{key: _read(key, value, hints[key]) for key, value in values.items()})
+
+
+class StreamingEngine(Engine):
+    """An engine that tells of each page as soon as it has read it, and may be given batches while it reads others."""
+
+    @abstractmethod
+    def stream(self, batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
+        """Read every page of the batch, telling of each once and in any order, and at the end what all took.
+
+        May be called from several threads at a time. An exception in place of a recognition counts for that page
+        alone; raising counts for all pages that were not told of, as it does in `recognize`.
+        """
+
+    def recognize(self, batch: Sequence[Raster]) -> Answer:
+        """The same, told at the end. An exception of one page fails the batch, as the contract says."""
+        effort, found = Effort(), dict[int, Recognition]()
+        for told in self.stream(batch):
+            if isinstance(told, Effort):
+                effort = told
+            elif isinstance(told.result, Exception):
+                raise told.result
+            else:
+                found[told.position] = told.result
+        return Answer(tuple(found[position] for position in sorted(found)), effort)
 
 
 def text_options(options: Any) -> dict[str, str]:

@@ -25,7 +25,7 @@ from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
 from pipeline.errors import ConfigurationError
 from pipeline.order import page_text, reading_order, run_down
 from pipeline.page import Raster, RasterRule
-from pipeline.result import Answer, Line, Recognition, Timings
+from pipeline.result import Answer, Effort, Line, Recognition, Timings
 
 MODELS = {"Det": "PP-OCRv6_det_small.onnx", "Rec": "PP-OCRv6_rec_small.onnx"}
 """The models the wheel of rapidocr 3.10 carries. They are named by path, so nothing is ever downloaded."""
@@ -141,7 +141,7 @@ class RapidOcrEngine(Engine):
             frame = _framed(raster.pixels)
             preprocess_s += time.perf_counter() - started
             pages.append(self._page(frame, *raster.pixels.shape[1::-1]))
-        return Answer(tuple(pages), Timings(preprocess_s=preprocess_s))
+        return Answer(tuple(pages), Effort(Timings(preprocess_s=preprocess_s)))
 
     def _page(self, frame: _Frame, width_px: int, height_px: int) -> Recognition:
         found = list(self._boxes(frame.pixels, MAX_PIXELS)) or list(self._boxes(frame.pixels, SECOND_LOOK_PIXELS))

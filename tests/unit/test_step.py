@@ -18,7 +18,7 @@ from pipeline.batch import Batch
 from pipeline.engines.fake import FakeEngine, FakeOptions
 from pipeline.errors import DeviceBusyError, EngineBrokenError, EngineLostError, ErrorCode, MachineError
 from pipeline.page import Raster
-from pipeline.result import Answer, BatchOutcome, Recognition, Stage, Timings
+from pipeline.result import Answer, BatchOutcome, Effort, Recognition, Stage, Timings
 from pipeline.step import Place, host_memory_bytes, step
 
 from .samples import a_sized_page
@@ -133,7 +133,7 @@ def test_what_ends_a_process_is_not_taken_for_a_fault_of_a_page(error: type[Base
 
 def test_the_report_says_what_was_read_where_and_in_what_time():
     timings = Timings(preprocess_s=0.5, decode_s=2.0)
-    outcome = _step(Scripted(lambda batch: Answer(_texts(batch), timings, idle_ratio=0.25)), 3)
+    outcome = _step(Scripted(lambda batch: Answer(_texts(batch), Effort(timings, idle_ratio=0.25))), 3)
     report = outcome.report
     assert (report.node, report.device, report.actor) == ("node", "cpu", "pid-1")
     assert len(report.batch.pages) == 3
@@ -148,7 +148,7 @@ def test_times_of_a_batch_that_was_halved_add_up():
     def answer(batch: Sequence[Raster]) -> Answer:
         if len(batch) > 2:
             raise MemoryError
-        return Answer(_texts(batch), Timings(decode_s=1.5), idle_ratio=0.5)
+        return Answer(_texts(batch), Effort(Timings(decode_s=1.5), idle_ratio=0.5))
 
     report = _step(Scripted(answer), 4).report
     assert report.timings == Timings(decode_s=3.0)
