@@ -1,0 +1,142 @@
+"""The language model of HunyuanOCR over slots: prompts of like length together, then one token a slot and step.
+
+The layers' own modules do the work (so that quantized ones do, too); what is of its own is the cache, which slots
+share, and that no prompt is padded on the left: pages stand at the beginning of their slots, whatever else is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pipeline.engines.hunyuan.cache import CacheShape, KeyValueCache
+
+
+MOST_STEPS = 64
+"""Steps between two looks of the host, at most: a row that ended meanwhile runs on so far beyond its end."""
+
+
+class Decoder:
+    """The text part of a `HunYuanVLForConditionalGeneration`, whose weights it uses and does not change."""
+
+    def __init__(self, model: Any) -> None:
+        self._text, self._head = model.model.language_model, model.lm_head
+        config = model.config.text_config
+        self.num_axes = len(config.rope_parameters["mrope_section"])
+        self._num_heads, self._num_kv_heads = config.num_attention_heads, config.num_key_value_heads
+        self._head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
+        self._eps = config.rms_norm_eps
+        self.vocabulary_size: int = config.vocab_size
+        self.max_positions: int = config.max_position_embeddings
+        weight = self._text.embed_tokens.weight
+        self.device, self.dtype = weight.device, weight.dtype
+        self._waves = self._text_waves(self.max_positions + MOST_STEPS)
+
+    @property
+    def cache_shape(self) -> CacheShape:
+        """What a token takes in the cache."""
+        return CacheShape(len(self._text.layers), self._num_kv_heads, self._head_dim, self.dtype)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Embeddings of token ids: one more axis, of the hidden size."""
+        embedded: Tensor = self._text.embed_tokens(tokens)
+        return embedded
+
+    def prefill(self, cache: KeyValueCache, prompts: Sequence[Tensor], places: Sequence[Tensor], first: int) -> Tensor:
+        """Read prompts into the slots from `first` on, one after the other.
+
+        Args:
+            cache: Where keys and values go.
+            prompts: Embeddings of each page's prompt, shape (tokens, hidden).
+            places: Positions of each, shape (axes, tokens).
+            first: The slot of the first prompt, zero-based.
+
+        Returns:
+            Logits of the token after each prompt: float32, shape (prompts, vocabulary).
+        """
+        longest = max(len(prompt) for prompt in prompts)
+        # What is shorter is filled up behind: no token looks there, and the answer overwrites it.
+        hidden = torch.stack([functional.pad(prompt, (0, 0, 0, longest - len(prompt))) for prompt in prompts])
+        positions = torch.stack([functional.pad(place, (0, longest - place.shape[1])) for place in places], dim=1)
+        waves = self._text.rotary_emb(hidden, positions)
+        for number, layer in enumerate(self._text.layers):
+            query, key, value = self._projected(layer.self_attn, layer.input_layernorm(hidden), waves)
+            cache.keys[number][first : first + len(prompts), :, :longest] = key
+            cache.values[number][first : first + len(prompts), :, :longest] = value
+            groups = self._num_heads // self._num_kv_heads
+            looked = functional.scaled_dot_product_attention(
+                query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1), is_causal=True
+            )
+            hidden = hidden + layer.self_attn.o_proj(looked.transpose(1, 2).flatten(2))
+            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+        rows = torch.arange(len(prompts), device=self.device)
+        ends = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self.device)
+        return self._logits(hidden[rows, ends])
+
+    def step(self, cache: KeyValueCache, tokens: Tensor, positions: Tensor, span: int) -> Tensor:
+        """One more token for each of the first slots.
+
+        Args:
+            cache: What was read before; the keys and values of this token are added.
+            tokens: The last token of each slot, int64, shape (slots in use,).
+            positions: Where it stands, int64, the same shape; below `span`.
+            span: How many tokens of the cache to look at, at most its capacity.
+
+        Returns:
+            Logits of the token after it: float32, shape (slots in use, vocabulary).
+        """
+        num = len(tokens)
+        rows = torch.arange(num, device=self.device)
+        seen = (torch.arange(span, device=self.device) <= positions[:, None])[:, None, None]
+        waves = tuple(wave[positions][:, None] for wave in self._waves)
+        groups = self._num_heads // self._num_kv_heads
+        mask = seen.expand(num, 1, groups, span)
+        hidden = self.embed(tokens)[:, None]
+        for number, layer in enumerate(self._text.layers):
+            query, key, value = self._projected(layer.self_attn, layer.input_layernorm(hidden), waves)
+            keys, values = cache.keys[number], cache.values[number]
+            keys[rows, :, positions] = key[:, :, 0]
+            values[rows, :, positions] = value[:, :, 0]
+            # The query heads that share keys stand where a longer query would: nothing is copied for them.
+            looked = functional.scaled_dot_product_attention(
+                query.view(num, self._num_kv_heads, groups, self._head_dim),
+                keys[:num, :, :span],
+                values[:num, :, :span],
+                attn_mask=mask,
+            )
+            hidden = hidden + layer.self_attn.o_proj(looked.reshape(num, 1, -1))
+            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+        return self._logits(hidden[:, 0])
+
+    def _projected(self, attention: Any, hidden: Tensor, waves: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, shape (rows, heads, tokens, head_dim): turned by their places, then normed."""
+        sides = (*hidden.shape[:2], -1, self._head_dim)
+        query, key, value = (
+            project(hidden).view(sides).transpose(1, 2)
+            for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        cos, sin = (wave[:, None].float() for wave in waves)
+        query = attention.query_layernorm(_turned(query, cos, sin))
+        return query, attention.key_layernorm(_turned(key, cos, sin)), value
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self._head(self._text.norm(hidden))
+        return logits.float()
+
+    def _text_waves(self, num_positions: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines for text, where all axes say the same: shape (positions, head_dim)."""
+        places = torch.arange(num_positions, device=self.device).expand(self.num_axes, 1, -1)
+        like = torch.empty(0, dtype=self.dtype, device=self.device)
+        cos, sin = self._text.rotary_emb(like, places)
+        return cos[0], sin[0]
+
+
+def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding in float32, as in transformers: halves of a head turn against each other."""
+    wide = heads.float()
+    low, high = wide.chunk(2, dim=-1)
+    return (wide * cos + torch.cat((-high, low), -1) * sin).to(heads.dtype)

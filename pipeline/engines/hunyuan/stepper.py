@@ -1,0 +1,100 @@
+"""Several steps without a look: tokens stay on the device, and on a GPU a step is one recorded CUDA graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pipeline.engines.hunyuan.cache import KeyValueCache, rounded_up
+from pipeline.engines.hunyuan.choose import Chooser
+from pipeline.engines.hunyuan.decoder import Decoder
+
+SPAN_STEP = {"cuda": 256, "cpu": 16}
+"""Tokens of the cache to look at are rounded up to this: on a GPU each number of them needs a graph of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written since the last look, on the host, each of shape (steps, slots in use)."""
+
+    tokens: list[list[int]]
+    logprobs: list[list[float]]
+    finite: list[list[bool]]
+
+
+class Stepper:
+    """Makes steps over the first slots of a cache. `tokens` and `positions` say where each slot is, on the device."""
+
+    def __init__(self, decoder: Decoder, chooser: Chooser, *, num_slots: int, graphs: bool) -> None:
+        self._decoder, self._chooser, self._num_slots = decoder, chooser, num_slots
+        self.tokens = torch.zeros(num_slots, dtype=torch.long, device=decoder.device)
+        self.positions = torch.zeros_like(self.tokens)
+        self._logprobs = torch.zeros(num_slots, device=decoder.device)
+        self._finite = torch.ones(num_slots, dtype=torch.bool, device=decoder.device)
+        self._graphs: dict[tuple[int, int, bool], torch.cuda.CUDAGraph] | None = {} if graphs else None
+
+    def forget_graphs(self) -> None:
+        """The cache lies elsewhere now."""
+        if self._graphs:
+            self._graphs.clear()
+
+    def move(self, source: int, target: int) -> None:
+        """A page goes to another slot."""
+        self.tokens[target], self.positions[target] = self.tokens[source], self.positions[source]
+
+    def run(self, cache: KeyValueCache, *, num_rows: int, highest: int, num_steps: int) -> Written:
+        """Make steps with the slots in use, and bring what was written to the host in one piece.
+
+        Args:
+            cache: What was read before; `forget_graphs` must be called whenever it came to lie elsewhere.
+            num_rows: Slots in use, the first ones.
+            highest: The highest position of any of them; the cache has room for that and `num_steps` more.
+            num_steps: How many.
+        """
+        span = min(cache.capacity, rounded_up(highest + num_steps + 1, SPAN_STEP[self._decoder.device.type]))
+        written = []
+        for _ in range(num_steps):
+            self._step(cache, num_rows, span)
+            written.append(torch.stack([part[:num_rows].double() for part in self._state()]))
+        tokens, logprobs, finite = torch.stack(written, 1).cpu()
+        return Written(tokens.long().tolist(), logprobs.tolist(), finite.bool().tolist())
+
+    def _state(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.tokens, self._logprobs, self._finite
+
+    def _step(self, cache: KeyValueCache, num_rows: int, span: int) -> None:
+        if self._graphs is None or self._chooser.samples:
+            self._body(cache, num_rows, span)
+            return
+        # A graph for each power of two: what the rows beyond write, the next page in their slots overwrites.
+        num_rows = min(cache.num_slots, 1 << (num_rows - 1).bit_length())
+        key = (num_rows, span, self._chooser.penalizes)
+        if key not in self._graphs:
+            self._graphs[key] = self._recorded(cache, num_rows, span)
+        self._graphs[key].replay()
+
+    def _body(self, cache: KeyValueCache, num_rows: int, span: int) -> None:
+        """One step: every result is written where the next step reads it."""
+        tokens, positions = self.tokens[:num_rows], self.positions[:num_rows]
+        chosen = self._chooser.choose(self._decoder.step(cache, tokens, positions, span))
+        tokens.copy_(chosen.tokens)
+        positions.add_(1)
+        self._logprobs[:num_rows] = chosen.logprobs
+        self._finite[:num_rows] = chosen.finite
+
+    def _recorded(self, cache: KeyValueCache, num_rows: int, span: int) -> torch.cuda.CUDAGraph:
+        """A graph of one step. The trial before the recording leaves tokens and positions as they were."""
+        before = [part.clone() for part in (self.tokens, self.positions)]
+        aside = torch.cuda.Stream(self._decoder.device)
+        aside.wait_stream(torch.cuda.current_stream(self._decoder.device))
+        with torch.cuda.stream(aside):
+            self._body(cache, num_rows, span)
+        torch.cuda.current_stream(self._decoder.device).wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._body(cache, num_rows, span)
+        for part, value in zip((self.tokens, self.positions), before, strict=True):
+            part.copy_(value)
+        return graph
