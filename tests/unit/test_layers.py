@@ -60,6 +60,8 @@ PURE = (
     *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket", "batch", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
+    *("engines.generated", "engines.certainty", "engines.ladder"),
+    *("engines.hunyuan.prompts", "engines.hunyuan.spotting"),
     *(
         "order.box",
         "order.direction",

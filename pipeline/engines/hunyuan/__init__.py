@@ -1,0 +1,1 @@
+"""HunyuanOCR: the engine's parts, importable without a GPU."""
