@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from pipeline.engines.hunyuan.cache import CacheShape, KeyValueCache
 
-
 MOST_STEPS = 64
 """Steps between two looks of the host, at most: a row that ended meanwhile runs on so far beyond its end."""
 

@@ -44,7 +44,7 @@ class ModelSize:
         return num_tokens * max(turning + self.item_bytes * attention, self.item_bytes * mlp)
 
     def slot_bytes(self, capacity: int) -> int:
-        """What a slot takes: keys and values of so many tokens; its logits, four times over; which tokens it has seen."""
+        """What a slot takes: keys and values of so many tokens, logits four times over, which tokens it has seen."""
         return capacity * self.cache_token_bytes + self.vocabulary * (4 * 4 + 2)
 
 

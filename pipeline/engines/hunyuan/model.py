@@ -22,7 +22,7 @@ _CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.2613
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A page as the language model is given it: token ids (tokens,), embeddings (tokens, hidden), places (axes, ...)."""
+    """A page for the language model: token ids (tokens,), embeddings (tokens, hidden), places (axes, tokens)."""
 
     tokens: Tensor
     embedded: Tensor

@@ -33,7 +33,7 @@ class PixelFormat:
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """A page for the vision tower: `values` float32 of shape (patch rows · patch columns, 3 · patch_px²), row by row."""
+    """A page for the vision tower: `values` float32, shape (patch rows · patch columns, 3 · patch_px²), row by row."""
 
     values: Tensor
     rows: int
@@ -45,7 +45,7 @@ class Uploader:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def send(self, pixels: NDArray[Any]) -> Tensor:
         """The raster on the device: uint8, of the same shape. Whoever uses it calls `wait` first."""

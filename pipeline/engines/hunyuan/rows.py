@@ -34,6 +34,18 @@ class Ended:
     result: Generated | Exception
 
 
+@dataclass(slots=True)
+class Clock:
+    """Seconds by phase, slots in steps that were made and how many of them stood empty, and halvings for memory."""
+
+    vision_s: float = 0.0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    slots: int = 0
+    idle: int = 0
+    oom_splits: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class Row:
     """A reading in a slot: `num_prompt` tokens were read, and at most `room` can be written."""
@@ -52,20 +64,19 @@ class Row:
         """Where the last token written stands, which the model has not been shown yet."""
         return self.num_prompt + len(self.tokens) - 1
 
-    def add(self, token: int, logprob: float, finite: bool, ends: frozenset[int]) -> bool:
-        """Take the next token; whether the row goes on."""
-        if not finite:
+    def add(self, token: int, logprob: float, is_finite: bool, ends: frozenset[int]) -> None:
+        """Take the next token; `finish` is set if the row does not go on."""
+        if not is_finite:
             self.is_finite, self.finish = False, Finish.STOP
         elif token in ends:
             self.finish = Finish.STOP
         else:
             self.tokens.append(token)
             self.logprobs.append(logprob)
-            if self._watch.add(token):
+            if self._watch.feed(token):
                 self.finish = Finish.REPETITION
             elif len(self.tokens) >= self.room:
                 self.finish = Finish.LENGTH
-        return self.finish is None
 
     def ended(self) -> Ended:
         """What has been written, now that the row does not go on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -87,7 +88,7 @@ class Stepper:
     def _recorded(self, cache: KeyValueCache, num_rows: int, span: int) -> torch.cuda.CUDAGraph:
         """A graph of one step. The trial before the recording leaves tokens and positions as they were."""
         before = [part.clone() for part in (self.tokens, self.positions)]
-        aside = torch.cuda.Stream(self._decoder.device)
+        aside: Any = torch.cuda.Stream(self._decoder.device)  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream(self._decoder.device))
         with torch.cuda.stream(aside):
             self._body(cache, num_rows, span)

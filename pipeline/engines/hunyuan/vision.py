@@ -52,11 +52,9 @@ def _attention(attention: Any, hidden: Tensor, pages: Sequence[Patches]) -> Tens
     start = 0
     for page, count in _runs(pages):
         stop = start + count * page.rows * page.columns
-        heads = [
-            part[start:stop].reshape(count, -1, attention.num_heads, attention.head_dim).transpose(1, 2)
-            for part in (query, key, value)
-        ]
-        looked = functional.scaled_dot_product_attention(*heads, scale=attention.scaling)
+        sides = (count, -1, attention.num_heads, attention.head_dim)
+        q, k, v = (part[start:stop].reshape(sides).transpose(1, 2) for part in (query, key, value))
+        looked = functional.scaled_dot_product_attention(q, k, v, scale=attention.scaling)
         seen.append(looked.transpose(1, 2).reshape(stop - start, -1))
         start = stop
     result: Tensor = attention.o_proj(torch.cat(seen))
@@ -77,4 +75,3 @@ def _runs(pages: Sequence[Patches]) -> list[tuple[Patches, int]]:
     """Neighbours of one size: one of them, and how many they are."""
     runs = [list(run) for _, run in groupby(pages, key=lambda page: (page.rows, page.columns))]
     return [(run[0], len(run)) for run in runs]
-

@@ -1,8 +1,8 @@
-"""Which page is read again, how, and what is kept: after numbers that are no numbers, and after endless repetition. Pure.
+"""Which page is read again, how, and what is kept: after numbers that are no numbers, and after loops. Pure.
 
 Repetition is what goes wrong most with models of this kind. The ladder is: a penalty on what was written already,
 another resolution, another choice of tokens. What ends by itself is taken; else the first answer is kept and said to
-repeat. A page whose numbers overflow in half precision, or that becomes one token for ever there, is read in a wider one.
+repeat. A page whose numbers overflow in half precision, or that becomes one token for ever, is read in a wider one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts at one page so far. `precision` and `wider` are names for the row's note; no `wider`, no such try."""
+    """The attempts at one page so far. `precision` and `wider` are names for the row's note; no `wider`, no such."""
 
     first: Decoding
     precision: str
