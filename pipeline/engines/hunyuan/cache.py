@@ -32,30 +32,35 @@ class KeyValueCache:
 
     def __init__(self, shape: CacheShape, *, num_slots: int, capacity: int, device: torch.device) -> None:
         self.shape, self.num_slots, self.capacity, self.device = shape, num_slots, capacity, device
-        self.keys = [self._empty() for _ in range(shape.num_layers)]
-        self.values = [self._empty() for _ in range(shape.num_layers)]
+        self.keys = [self._empty(num_slots, capacity) for _ in range(shape.num_layers)]
+        self.values = [self._empty(num_slots, capacity) for _ in range(shape.num_layers)]
 
     def resize(self, *, num_slots: int, capacity: int) -> None:
         """Another number of slots or tokens, layer after layer, so that never two whole caches are there.
 
-        What does not fit is lost: the last slots, and the ends of sequences.
+        What does not fit is lost: the last slots, and the ends of sequences. When memory runs out on the way, the
+        cache holds what both sizes have room for.
+
+        Raises:
+            torch.OutOfMemoryError: the device has no memory for another layer.
         """
         slots, tokens = min(num_slots, self.num_slots), min(capacity, self.capacity)
-        self.num_slots, self.capacity = num_slots, capacity
+        self.num_slots, self.capacity = slots, tokens
         for tensors in (self.keys, self.values):
             for layer in range(self.shape.num_layers):
-                new = self._empty()
+                new = self._empty(num_slots, capacity)
                 new[:slots, :, :tokens] = tensors[layer][:slots, :, :tokens]
                 tensors[layer] = new
+        self.num_slots, self.capacity = num_slots, capacity
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy the first `length` tokens of one slot to another."""
         for tensor in (*self.keys, *self.values):
             tensor[target, :, :length] = tensor[source, :, :length]
 
-    def _empty(self) -> Tensor:
+    def _empty(self, num_slots: int, capacity: int) -> Tensor:
         # Zeros: what was never written is masked, but a product of 0 and not-a-number would not be.
-        sides = (self.num_slots, self.shape.num_kv_heads, self.capacity, self.shape.head_dim)
+        sides = (num_slots, self.shape.num_kv_heads, capacity, self.shape.head_dim)
         return torch.zeros(sides, dtype=self.shape.dtype, device=self.device)
 
 

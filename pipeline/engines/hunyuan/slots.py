@@ -49,16 +49,15 @@ class Slots:
         """
         decoder, first = self._model.decoder, len(self.rows)
         prompts = [prompt for _, prompt in group]
-        room = min(max(reading.decoding.max_new_tokens for reading, _ in group), GROWTH_TOKENS)
-        cache = self._room(max(map(len, prompts)) + room, first + len(group), num_slots)
+        ahead = min(max(reading.decoding.max_new_tokens for reading, _ in group), GROWTH_TOKENS)
+        cache = self._room(max(map(len, prompts)) + ahead, first + len(group), num_slots)
         embedded, places = [prompt.embedded for prompt in prompts], [prompt.places for prompt in prompts]
         logits = decoder.prefill(cache, embedded, places, first)
         rows = []
         for slot, (reading, prompt) in enumerate(group, first):
             self._chooser.start(slot, reading.decoding, prompt.tokens)
-            rows.append(
-                Row(reading, len(prompt), min(reading.decoding.max_new_tokens, decoder.max_positions - len(prompt)))
-            )
+            room = min(reading.decoding.max_new_tokens, decoder.max_positions - len(prompt))
+            rows.append(Row(reading, len(prompt), room))
         chosen = self._chooser.choose(logits, first)
         slots = slice(first, first + len(group))
         self._stepper.tokens[slots] = chosen.tokens
