@@ -44,8 +44,8 @@ def test_the_default_task_is_one():
     assert task_named(DEFAULT_TASK).format == "markdown"
 
 
-def test_boxes_come_with_spotting_and_layout_only():
-    assert {name for name in FORMATS if task_named(name).has_boxes} == {"spotting", "spotting-json", "layout"}
+def test_lines_with_boxes_come_with_spotting_only():
+    assert {name for name in FORMATS if task_named(name).has_boxes} == {"spotting", "spotting-json"}
 
 
 def test_names_of_fields_stand_in_the_prompt_as_on_the_model_card():

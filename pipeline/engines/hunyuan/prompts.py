@@ -22,8 +22,9 @@ LANGUAGES = ("zh", "en")
 class Task:
     """What the model is asked: `name` as the job says it, `prompt` as the model reads it.
 
-    `format` is the word for the row's `format` column (text, markdown, html, json). With `has_boxes` the answer
-    tells where the text stands (`pipeline.engines.hunyuan.spotting` reads that of the tasks named spotting).
+    `format` is the word for the row's `format` column (text, markdown, html, json). With `has_boxes` the answer is made
+    of lines with boxes, which `pipeline.engines.hunyuan.spotting` reads. What `layout` says of regions stays in its
+    text: ``text<hy-meta><layout>KIND</layout><poly>(x,y),(x,y),(x,y),(x,y)</poly></hy-meta>`` or JSON.
     """
 
     name: str
@@ -92,7 +93,6 @@ _PLAIN: Mapping[str, _Words] = {
         "按照阅读顺序解析图中的版式信息。",
         "Parse the layout information in the image according to the reading order.",
         "text",
-        has_boxes=True,
     ),
 }
 
