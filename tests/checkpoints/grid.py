@@ -1,4 +1,4 @@
-"""Grid pages: what the tiny checkpoint reads. One character of DejaVu Sans Mono in each cell, cells of one visual token.
+"""Grid pages, which the tiny checkpoint reads: a character of DejaVu Sans Mono in each cell of one visual token.
 
 The glyphs lie beside this module as pixels, so that pages are the same on a machine without the font.
 """
@@ -15,7 +15,7 @@ CELL_PX, FONT_PX, SHIFT_PX = 32, 28, 2
 """Side of a cell, size of the font, and how far a character may stand from the middle, either way and up or down."""
 BASELINE_PX = 26
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ.,:-/+"
-"""What stands on pages; a space does, too, but neither first nor last in a line."""
+"""What stands on pages; a space does, too, but neither first nor last in a line, nor beside another."""
 MAX_LINES, MAX_CELLS = 4, 8
 """The largest page that the checkpoint was trained on. Lines have at least two cells."""
 SPACE_SHARE = 0.08
@@ -75,7 +75,7 @@ class GridPages:
     def _line(self, length: int) -> str:
         row = [LETTERS[letter] for letter in self._dice.integers(len(LETTERS), size=length)]
         for place in range(1, length - 1):
-            if self._dice.random() < SPACE_SHARE:
+            if row[place - 1] != " " and self._dice.random() < SPACE_SHARE:
                 row[place] = " "
         return "".join(row)
 

@@ -1,4 +1,4 @@
-"""The tiny HunYuanVL before training: its configuration, tokenizer and processor, and how they are saved as on the hub."""
+"""The tiny HunYuanVL before training: configuration, tokenizer and processor, and how they are saved as on the hub."""
 
 from __future__ import annotations
 
