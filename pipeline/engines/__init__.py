@@ -11,6 +11,7 @@ from pipeline.option import nearest
 
 ENGINES: dict[str, str] = {
     "rapidocr": "pipeline.engines.rapidocr:RapidOcrEngine",
+    "hunyuan": "pipeline.engines.hunyuan.engine:HunyuanEngine",
     "fake": "pipeline.engines.fake:FakeEngine",
 }
 

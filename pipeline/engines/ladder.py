@@ -25,11 +25,12 @@ TEMPERATURE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One way to read pages; `name` says it in a note: ``with a repetition penalty of 1.1``."""
+    """One way to read pages, at `scale` times their size; `name` says it: ``with a repetition penalty of 1.1``."""
 
     name: str
     read: Read
     decoding: Decoding
+    scale: float = 1.0
 
 
 def steps_for(read: Read, first: Decoding) -> tuple[Step, ...]:

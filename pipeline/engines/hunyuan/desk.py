@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pipeline.engines.attempts import Attempt, Attempts
 from pipeline.engines.hunyuan.rows import Clock, Ended, Reading
+from pipeline.engines.ladder import Climb, Kept, Step
 from pipeline.errors import EngineBrokenError
 from pipeline.page import Raster
 from pipeline.result import Effort, PageRead, Recognition, Timings
@@ -60,29 +60,25 @@ class _Ticket:
 
 @dataclass(slots=True, eq=False)
 class _Page:
-    """A page of a batch, with the attempts at it."""
+    """A page of a batch, on its way up the ladders."""
 
     ticket: _Ticket
     position: int
     raster: Raster
-    attempts: Attempts
-    attempt: Attempt
-
-    def reading(self) -> Reading:
-        """What to read now."""
-        return Reading(self, self.raster.pixels, self.attempt.decoding, self.attempt.scale)
+    climb: Climb
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the desk is for: how a page is begun, what its attempts come to, and where wider precision is to be had.
+    """What the desk is for.
 
-    `translate` turns an error of the device's into one of ours.
+    `ladders` are the ways to read a page, those of the second one in a wider precision, for which `wide_reader` makes
+    the reader; `recognize` makes a row of what is kept; `translate` turns an error of the device's into one of ours.
     """
 
-    begin: Callable[[], Attempts]
-    recognize: Callable[[Raster, Attempts], Recognition]
+    ladders: Sequence[Sequence[Step]]
     wide_reader: Callable[[], Reader]
+    recognize: Callable[[Raster, Kept], Recognition]
     translate: Callable[[Exception], Exception]
 
 
@@ -127,9 +123,20 @@ class Desk:
                 ticket.told.put(self._broken)
                 continue
             self._open.append(ticket)
-            begun = [(position, raster, self._work.begin()) for position, raster in enumerate(ticket.rasters)]
-            pages = [_Page(ticket, position, raster, made, made.start()) for position, raster, made in begun]
-            self._reader.add([page.reading() for page in pages])
+            for position, raster in enumerate(ticket.rasters):
+                self._read(_Page(ticket, position, raster, Climb(self._work.ladders)))
+
+    def _read(self, page: _Page) -> None:
+        """Have a page read as its climb says, or tell what is kept of it."""
+        if page.climb.place is None:
+            self._tell(page, self._recognized(page))
+            return
+        ladder, number = page.climb.place
+        step = self._work.ladders[ladder][number]
+        if ladder and self._wide is None:
+            self._wide = self._work.wide_reader()
+        reader = self._wide if ladder and self._wide else self._reader
+        reader.add([Reading(page, page.raster.pixels, step.decoding, step.scale)])
 
     def _advance(self, reader: Reader) -> None:
         before = replace(reader.clock)
@@ -140,18 +147,12 @@ class Desk:
             if isinstance(one.result, Exception):
                 self._tell(page, self._work.translate(one.result))
                 continue
-            again = page.attempts.next(page.attempt, one.result)
-            if again is None:
-                self._tell(page, self._recognized(page))
-                continue
-            page.attempt = again
-            if again.wide and self._wide is None:
-                self._wide = self._work.wide_reader()
-            (self._wide if again.wide and self._wide else self._reader).add([page.reading()])
+            page.climb.take(one.result)
+            self._read(page)
 
     def _recognized(self, page: _Page) -> Recognition | Exception:
         try:
-            return self._work.recognize(page.raster, page.attempts)
+            return self._work.recognize(page.raster, page.climb.kept())
         except Exception as error:
             return error
 
@@ -166,11 +167,11 @@ class Desk:
         pages = [*reader.owners, *(one.reading.owner for one in ended)]
         now = reader.clock
         for page in pages:
-            clock, share = page.ticket.clock, 1 / len(pages)  # type: ignore[attr-defined]
+            clock, share = page.ticket.clock, 1 / len(pages)
             for phase in ("vision_s", "prefill_s", "decode_s"):
                 spent = getattr(now, phase) - getattr(before, phase)
                 setattr(clock, phase, getattr(clock, phase) + spent * share)
-        for ticket in {page.ticket for page in pages}:  # type: ignore[attr-defined]
+        for ticket in {page.ticket for page in pages}:
             ticket.clock.slots += now.slots - before.slots
             ticket.clock.idle += now.idle - before.idle
         for ticket in self._open[:1]:

@@ -64,7 +64,7 @@ class Loader:
         pixels = selftest.page(cell_px=reference.pixel_format.cell_px, min_pixels=self.min_pixels)
         expected = selftest.expect(reference, pixels)
         del reference
-        refused = []
+        refused: list[str] = []
         for candidate in [precision, *self.wider(precision)]:
             _free(self.device)
             model = self.load(candidate)

@@ -37,10 +37,12 @@ class PageModel:
     """The model with a question. Nothing here depends on what else is read at the time."""
 
     def __init__(self, model: Any, tokenizer: Any, pixel_format: PixelFormat, question: str) -> None:
+        self.model = model
         self.tower, self.decoder = model.model.vision_tower, Decoder(model)
         self.pixel_format, self.config, self.tokenizer = pixel_format, model.config, tokenizer
         self.device = self.decoder.device
         self.ends = _end_tokens(model)
+        self.pad: int = model.config.text_config.pad_token_id or 0
         self._before, self._after = self._around_the_image(question)
 
     @property
@@ -56,6 +58,13 @@ class PageModel:
         """Look at pages and put each into its prompt."""
         return [self._prompt(page, seen) for page, seen in zip(pages, vision.encode(self.tower, pages), strict=True)]
 
+    def prompt_tokens(self, page: Patches) -> Tensor:
+        """Token ids of a page's prompt: int64, shape (tokens,)."""
+        merge = self.pixel_format.merge
+        length = page.rows // merge * (page.columns // merge + 1) + 2
+        span = torch.full((length,), self.config.image_token_id, device=self.device)
+        return torch.cat([self._before, span, self._after])
+
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids as text."""
         text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
@@ -63,8 +72,6 @@ class PageModel:
 
     def _prompt(self, page: Patches, seen: Tensor) -> Prompt:
         merge = self.pixel_format.merge
-        span = torch.full((len(seen),), self.config.image_token_id, device=self.device)
-        tokens = torch.cat([self._before, span, self._after])
         before, after = self.decoder.embed(self._before), self.decoder.embed(self._after)
         places = page_positions(
             num_before=len(before),
@@ -74,7 +81,7 @@ class PageModel:
             num_axes=self.decoder.num_axes,
             device=self.device,
         )
-        return Prompt(tokens, torch.cat([before, seen.to(before.dtype), after]), places)
+        return Prompt(self.prompt_tokens(page), torch.cat([before, seen.to(before.dtype), after]), places)
 
     def _around_the_image(self, question: str) -> tuple[Tensor, Tensor]:
         """Token ids of the prompt before and after the image: the chat template's, with an empty system message."""

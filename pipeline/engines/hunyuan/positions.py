@@ -6,6 +6,8 @@ rows), so that a page's logits depend on its row. Here every page is the first o
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -36,3 +38,29 @@ def page_positions(
     places[-2, first : first + num_cells] = grid // (cells + 1)
     places[-1, first : first + num_cells] = 0
     return places
+
+
+def rowwise(model: Any) -> None:
+    """Have a `HunYuanVLModel` of transformers place each row of a batch by itself, as it would place it alone."""
+    together = model.get_rope_index
+
+    def one_by_one(
+        input_ids: Tensor,
+        mm_token_type_ids: Tensor,
+        image_grid_thw: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        **others: Any,
+    ) -> tuple[Tensor, Tensor]:
+        places, deltas = [], []
+        for row in range(len(input_ids)):
+            one = slice(row, row + 1)
+            grid = None if image_grid_thw is None else image_grid_thw[one]
+            mask = None if attention_mask is None else attention_mask[one]
+            place, delta = together(input_ids[one], mm_token_type_ids[one], grid, mask, **others)
+            places.append(place)
+            deltas.append(delta)
+        return torch.cat(places, dim=1), torch.cat(deltas)
+
+    if not getattr(together, "is_rowwise", False):
+        one_by_one.is_rowwise = True  # type: ignore[attr-defined]
+        model.get_rope_index = one_by_one

@@ -1,0 +1,245 @@
+"""The HunyuanOCR engine: FP16 on a GPU, float32 on the CPU by the same code; pages of many batches share its slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from pipeline.engines.certainty import Certainty, score_of
+from pipeline.engines.checkpoint import Checkpoint
+from pipeline.engines.engine import Identity, Needs, Spec, StreamingEngine, text_options
+from pipeline.engines.generated import Decoding, Generated
+from pipeline.engines.hunyuan.options import HunyuanOptions
+from pipeline.engines.hunyuan.prompts import Task, task_named
+from pipeline.engines.hunyuan.spotting import read_spotting
+from pipeline.engines.ladder import Kept, Step
+from pipeline.errors import ConfigurationError, DeviceOutOfMemoryError, EngineBrokenError
+from pipeline.page import Raster, RasterRule
+from pipeline.result import Effort, Finish, GpuUse, Line, PageRead, Recognition, one_line
+
+if TYPE_CHECKING:
+    from pipeline.engines.hunyuan.desk import Reader
+    from pipeline.engines.hunyuan.loading import Loader
+    from pipeline.engines.hunyuan.model import PageModel
+
+ARCHITECTURE = "HunYuanVLForConditionalGeneration"
+MAX_ASPECT = 200.0
+"""`smart_resize` of transformers refuses an image whose sides differ by more."""
+
+SLOTS = {"cuda": 32, "cpu": 8}
+"""Pages decoded at a time if nobody says; on a GPU as many as fit, if fewer fit."""
+
+VISION_PAGES = 8
+STEPS_PER_LOOK = {"cuda": 8, "cpu": 1}
+"""On a GPU the host looks at what was written every so many steps; a row that has ended waits for that."""
+
+PENALTY, TEMPERATURE, SMALLER = 0.1, 0.5, 0.8
+"""What is tried on an answer that repeats itself: more penalty, 0.8 times the size, sampling."""
+
+_LONG_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+
+
+class HunyuanEngine(StreamingEngine):
+    """HunyuanOCR 1.0 and 1.5, as transformers have them (`HunYuanVLForConditionalGeneration`)."""
+
+    name: ClassVar[str] = "hunyuan"
+    summary: ClassVar[str] = "HunyuanOCR on a GPU: whole pages as markdown, spotting, tables, formulas, translation"
+    options_type: ClassVar[type[HunyuanOptions]] = HunyuanOptions
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """The packages."""
+        absent = [name for name in ("torch", "transformers") if find_spec(name) is None]
+        return f"{' and '.join(absent)} not installed: pip install 'pagemill[torch]'" if absent else None
+
+    @classmethod
+    def spec(cls, options: HunyuanOptions) -> Spec:
+        """Finds the checkpoint, which is fetched if a hub has it, and reads its configuration."""
+        task, checkpoint = _task(options), _checkpoint(options)
+        least, most = checkpoint.image_size_limits()
+        cell_px = checkpoint.patch_size_px() * checkpoint.merge_size()
+        raster = RasterRule(
+            options.dpi, most, cell_px, "hunyuan_visual_tokens", min_pixels=least, max_aspect=MAX_ASPECT
+        )
+        device = _device_kind(options)
+        needs = Needs(
+            num_cpus=options.threads,
+            num_gpus=1.0 if device == "cuda" else 0.0,
+            batch_size=options.slots or SLOTS[device],
+            batches_at_once=2 if options.decode == "continuous" else 1,
+        )
+        identity = Identity(cls.name, _version(), checkpoint.name, checkpoint.revision, task.name)
+        told = text_options(replace(options, model="", revision="", precision=_precision(options)))
+        return Spec(identity, needs, raster, told)
+
+    def __init__(self, options: HunyuanOptions) -> None:
+        import torch
+
+        from pipeline.engines.hunyuan.desk import Desk, Work
+        from pipeline.engines.hunyuan.loading import Loader, lack
+
+        if problem := lack(options.quantize):
+            raise ConfigurationError(problem)
+        torch.set_num_threads(options.threads)
+        self.options, self._task = options, _task(options)
+        checkpoint = _checkpoint(options)
+        self._device = torch.device(_device_kind(options))
+        least, _ = checkpoint.image_size_limits()
+        self._loader: Loader = Loader(
+            checkpoint.folder, self._task.prompt, self._device, options.quantize, min_pixels=least
+        )
+        self._model, self.precision, self.notice = self._loader.trusted(_precision(options))
+        ladders = self._ladders()
+        work = Work(ladders, self._wide_reader, self._recognition, self._translated)
+        self._desk = Desk(self._reader(self._model, options.slots or SLOTS[self._device.type]), work)
+
+    def stream(self, batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
+        """Read pages as slots become free, among those of other batches."""
+        for told in self._desk.read(batch):
+            yield replace(told, gpu=self._gpu_use()) if isinstance(told, Effort) else told
+
+    def _reader(self, model: PageModel, num_slots: int) -> Reader:
+        if self.options.decode == "static":
+            from pipeline.engines.hunyuan.static import StaticReader
+
+            return StaticReader(model, num_slots)
+        from pipeline.engines.hunyuan.continuous import ContinuousReader, Pace
+
+        kind = self._device.type
+        graphs = kind == "cuda" and self.options.graphs and not self.options.quantize
+        pace = Pace(num_slots, VISION_PAGES, STEPS_PER_LOOK[kind], graphs, self._fits(model))
+        return ContinuousReader(model, pace)
+
+    def _wide_reader(self) -> Reader:
+        """The model once more, in a wider precision, for the few pages that need it."""
+        return self._reader(self._loader.load(self._loader.wider(self.precision)[0]), 1)
+
+    def _fits(self, model: PageModel) -> Any:
+        from pipeline.engines.hunyuan.loading import card, model_size
+        from pipeline.engines.hunyuan.memory import largest_batch
+
+        device = card(self._device)
+        if device is None:
+            return None
+        size = model_size(model.model, model.decoder.cache_shape.token_bytes)
+        answer = min(self.options.max_new_tokens, 2048)
+        return lambda tokens: largest_batch(
+            size, device, prompt_tokens=tokens, answer_tokens=answer, vision_pages=VISION_PAGES
+        )
+
+    def _ladders(self) -> list[list[Step]]:
+        """How to read a page, and how again: in the precision of the model, and in a wider one if there is one."""
+        own = getattr(self._model.model.generation_config, "repetition_penalty", None) or 1.0
+        first = Decoding(self.options.max_new_tokens, self.options.repetition_penalty or own)
+        more = replace(first, repetition_penalty=round(first.repetition_penalty + PENALTY, 4))
+        steps = [
+            Step("as asked", _told, first),
+            Step(f"with a repetition penalty of {more.repetition_penalty:g}", _told, more),
+            Step(f"at {SMALLER:g} times the size", _told, first, SMALLER),
+            Step(f"by sampling with seed {first.seed}", _told, replace(more, temperature=TEMPERATURE)),
+        ]
+        ladders = [steps]
+        for wider in self._loader.wider(self.precision)[:1]:
+            ladders.append([replace(step, name=f"in {_LONG_NAMES[wider]} {step.name}") for step in steps])
+        return ladders
+
+    def _recognition(self, raster: Raster, kept: Kept) -> Recognition:
+        written = kept.answer
+        text, notes = self._model.decode(written.tokens), [kept.note]
+        lines: tuple[Line, ...] = ()
+        if self._task.has_boxes:
+            height_px, width_px = raster.pixels.shape[:2]
+            spotted = read_spotting(text, width_px, height_px, Certainty.of(written, self._model.decode))
+            text, lines = spotted.text, spotted.lines
+            notes.append(spotted.note)
+        return Recognition(
+            text,
+            self._task.format,
+            lines,
+            confidence=score_of(written.mean_logprob),
+            output_tokens=kept.num_written,
+            finish_reason=_finish(written),
+            mean_logprob=written.mean_logprob,
+            min_logprob=written.min_logprob,
+            tries=kept.tries,
+            note="; ".join(filter(None, notes)) or None,
+        )
+
+    def _translated(self, error: Exception) -> Exception:
+        import torch
+
+        if isinstance(error, torch.OutOfMemoryError):
+            from pipeline.engines.hunyuan.loading import card
+
+            device = card(self._device)
+            return DeviceOutOfMemoryError(one_line(str(error)), device.held_by_others_bytes if device else None)
+        if isinstance(error, torch.AcceleratorError):
+            return EngineBrokenError(one_line(str(error)))
+        return error
+
+    def _gpu_use(self) -> GpuUse | None:
+        import torch
+
+        if self._device.type != "cuda":
+            return None
+        use = GpuUse(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), _utilization())
+        torch.cuda.reset_peak_memory_stats()
+        return use
+
+
+def _task(options: HunyuanOptions) -> Task:
+    if options.prompt:
+        return Task("prompt", options.prompt, "text")
+    return task_named(options.task, options.language)
+
+
+def _checkpoint(options: HunyuanOptions) -> Checkpoint:
+    checkpoint = Checkpoint.resolve(options.model, options.revision or None)
+    if checkpoint.architecture != ARCHITECTURE:
+        raise ConfigurationError(
+            f"{checkpoint.name} is a {checkpoint.architecture}, the engine hunyuan reads with {ARCHITECTURE}:"
+            " try --engine vlm"
+        )
+    return checkpoint
+
+
+def _device_kind(options: HunyuanOptions) -> str:
+    if options.device != "auto":
+        return options.device
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _precision(options: HunyuanOptions) -> str:
+    if options.precision != "auto":
+        return options.precision
+    return "fp16" if _device_kind(options) == "cuda" else "fp32"
+
+
+def _version() -> str:
+    """That of the code around the model; another version of transformers reads no page again."""
+    return f"1 (transformers {metadata.version('transformers').split('.')[0]})"
+
+
+def _finish(written: Generated) -> Finish:
+    """An answer that ends where numbers cease to be finite is not whole."""
+    return written.finish if written.is_finite else Finish.LENGTH
+
+
+def _utilization() -> float | None:
+    """Share of the last moments in which the GPU was busy; None where NVML is not to be had."""
+    import torch
+
+    try:
+        return torch.cuda.utilization() / 100
+    except (ModuleNotFoundError, RuntimeError):
+        return None
+
+
+def _told(positions: Sequence[int], decoding: Decoding) -> NoReturn:
+    """The desk reads, page by page; nobody asks a step of the ladder to."""
+    raise NotImplementedError
