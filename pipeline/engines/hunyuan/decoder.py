@@ -63,15 +63,14 @@ class Decoder:
         positions = torch.stack([functional.pad(place, (0, longest - place.shape[1])) for place in places], dim=1)
         waves = self._text.rotary_emb(hidden, positions)
         for number, layer in enumerate(self._text.layers):
-            query, key, value = self._projected(layer.self_attn, layer.input_layernorm(hidden), waves)
+            query, key, value = self._projected(layer, hidden, waves)
             cache.keys[number][first : first + len(prompts), :, :longest] = key
             cache.values[number][first : first + len(prompts), :, :longest] = value
             groups = self._num_heads // self._num_kv_heads
             looked = functional.scaled_dot_product_attention(
                 query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1), is_causal=True
             )
-            hidden = hidden + layer.self_attn.o_proj(looked.transpose(1, 2).flatten(2))
-            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+            hidden = self._after(layer, hidden, looked.transpose(1, 2).flatten(2))
         rows = torch.arange(len(prompts), device=self.device)
         ends = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self.device)
         return self._logits(hidden[rows, ends])
@@ -96,7 +95,7 @@ class Decoder:
         mask = seen.expand(num, 1, groups, span)
         hidden = self.embed(tokens)[:, None]
         for number, layer in enumerate(self._text.layers):
-            query, key, value = self._projected(layer.self_attn, layer.input_layernorm(hidden), waves)
+            query, key, value = self._projected(layer, hidden, waves)
             keys, values = cache.keys[number], cache.values[number]
             keys[rows, :, positions] = key[:, :, 0]
             values[rows, :, positions] = value[:, :, 0]
@@ -107,23 +106,30 @@ class Decoder:
                 values[:num, :, :span],
                 attn_mask=mask,
             )
-            hidden = hidden + layer.self_attn.o_proj(looked.reshape(num, 1, -1))
-            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+            hidden = self._after(layer, hidden, looked.reshape(num, 1, -1))
         return self._logits(hidden[:, 0])
 
-    def _projected(self, attention: Any, hidden: Tensor, waves: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    def _projected(self, layer: Any, hidden: Tensor, waves: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, shape (rows, heads, tokens, head_dim): turned by their places, then normed."""
+        attention, hidden = layer.self_attn, _normed(layer.input_layernorm, hidden)
         sides = (*hidden.shape[:2], -1, self._head_dim)
         query, key, value = (
-            project(hidden).view(sides).transpose(1, 2)
-            for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+            project(hidden).view(sides) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
-        cos, sin = (wave[:, None].float() for wave in waves)
-        query = attention.query_layernorm(_turned(query, cos, sin))
-        return query, attention.key_layernorm(_turned(key, cos, sin)), value
+        cos, sin = (wave[:, :, None].float() for wave in waves)
+        turned = _turned(torch.cat([query, key], 2), cos, sin)
+        query = _normed(attention.query_layernorm, turned[:, :, : self._num_heads])
+        key = _normed(attention.key_layernorm, turned[:, :, self._num_heads :])
+        return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+
+    def _after(self, layer: Any, hidden: Tensor, looked: Tensor) -> Tensor:
+        """The rest of a layer: what attention saw, shape (rows, tokens, heads · head_dim), and the perceptron."""
+        hidden = hidden + layer.self_attn.o_proj(looked)
+        result: Tensor = hidden + layer.mlp(_normed(layer.post_attention_layernorm, hidden))
+        return result
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self._head(self._text.norm(hidden))
+        logits: Tensor = self._head(_normed(self._text.norm, hidden))
         return logits.float()
 
     def _text_waves(self, num_positions: int) -> tuple[Tensor, Tensor]:
@@ -139,3 +145,8 @@ def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     wide = heads.float()
     low, high = wide.chunk(2, dim=-1)
     return (wide * cos + torch.cat((-high, low), -1) * sin).to(heads.dtype)
+
+
+def _normed(norm: Any, hidden: Tensor) -> Tensor:
+    """A `HunYuanVLRMSNorm` in one call."""
+    return functional.rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon)

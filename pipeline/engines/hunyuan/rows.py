@@ -17,13 +17,15 @@ class Reading:
     """One reading of one page that is asked for.
 
     `pixels` are uint8, shape (height, width) or (height, width, 3); both sides are multiplied by `scale` first. `owner`
-    is whatever the asker wants to know it by.
+    is whatever the asker wants to know it by. An answer that `is_forced` has all the tokens it may have, whatever they
+    are: for measurements.
     """
 
     owner: Any
     pixels: NDArray[Any]
     decoding: Decoding
     scale: float = 1.0
+    is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,12 +70,12 @@ class Row:
         """Take the next token; `finish` is set if the row does not go on."""
         if not is_finite:
             self.is_finite, self.finish = False, Finish.STOP
-        elif token in ends:
+        elif token in ends and not self.reading.is_forced:
             self.finish = Finish.STOP
         else:
             self.tokens.append(token)
             self.logprobs.append(logprob)
-            if self._watch.feed(token):
+            if not self.reading.is_forced and self._watch.feed(token):
                 self.finish = Finish.REPETITION
             elif len(self.tokens) >= self.room:
                 self.finish = Finish.LENGTH

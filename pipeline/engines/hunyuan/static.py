@@ -77,7 +77,7 @@ class StaticReader:
         model, started = self._model, time.perf_counter()
         with torch.inference_mode():
             patches = [self._patches(reading) for reading in group]
-            inputs = self._inputs(patches)
+            inputs = model_inputs(model, patches)
         looked = time.perf_counter()
         decoding, ends = group[0].decoding, sorted(model.ends)
         results = generate(model.model, inputs, decoding, end_tokens=ends, pad_token=model.pad)
@@ -93,21 +93,21 @@ class StaticReader:
         self._uploader.wait(pixels)
         return self._model.patches(pixels, reading.scale)
 
-    def _inputs(self, pages: Sequence[Patches]) -> dict[str, Any]:
-        """What the processor of transformers would give: prompts padded on the left."""
-        model = self._model
-        prompts = [model.prompt_tokens(page) for page in pages]
-        longest = max(map(len, prompts))
-        tokens = torch.stack([_padded(prompt, longest, model.pad) for prompt in prompts])
-        mask = torch.stack([_padded(torch.ones_like(prompt), longest, 0) for prompt in prompts])
-        grids = [[1, page.rows, page.columns] for page in pages]
-        return {
-            "input_ids": tokens,
-            "attention_mask": mask,
-            "mm_token_type_ids": (tokens == model.config.image_token_id).int(),
-            "pixel_values": torch.cat([page.values for page in pages]).to(model.decoder.dtype),
-            "image_grid_thw": torch.tensor(grids, device=model.device),
-        }
+
+def model_inputs(model: PageModel, pages: Sequence[Patches]) -> dict[str, Any]:
+    """What the processor of transformers would give for a batch: prompts padded on the left, pixels packed."""
+    prompts = [model.prompt_tokens(page) for page in pages]
+    longest = max(map(len, prompts))
+    tokens = torch.stack([_padded(prompt, longest, model.pad) for prompt in prompts])
+    mask = torch.stack([_padded(torch.ones_like(prompt), longest, 0) for prompt in prompts])
+    grids = [[1, page.rows, page.columns] for page in pages]
+    return {
+        "input_ids": tokens,
+        "attention_mask": mask,
+        "mm_token_type_ids": (tokens == model.config.image_token_id).int(),
+        "pixel_values": torch.cat([page.values for page in pages]).to(model.decoder.dtype),
+        "image_grid_thw": torch.tensor(grids, device=model.device),
+    }
 
 
 def _padded(tokens: Tensor, length: int, filling: int) -> Tensor:
