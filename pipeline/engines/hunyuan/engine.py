@@ -141,10 +141,8 @@ class HunyuanEngine(StreamingEngine):
             Step(f"at {SMALLER:g} times the size", _told, first, SMALLER),
             Step(f"by sampling with seed {first.seed}", _told, replace(more, temperature=TEMPERATURE)),
         ]
-        ladders = [steps]
-        for wider in self._loader.wider(self.precision)[:1]:
-            ladders.append([replace(step, name=f"in {_LONG_NAMES[wider]} {step.name}") for step in steps])
-        return ladders
+        names = [_LONG_NAMES[wider] for wider in self._loader.wider(self.precision)[:1]]
+        return [steps, *([replace(step, name=f"in {name} {step.name}") for step in steps] for name in names)]
 
     def _recognition(self, raster: Raster, kept: Kept) -> Recognition:
         written = kept.answer
