@@ -51,6 +51,7 @@ DOORS = {
     "onnxruntime": {"pipeline.engines", "pipeline.raster"},
     "torch": {"pipeline.engines"},
     "transformers": {"pipeline.engines"},
+    "huggingface_hub": {"pipeline.engines"},
     "typer": {"jobs"},
     "tqdm": {"jobs"},
 }

@@ -1,0 +1,1 @@
+"""Small checkpoints for tests, how they were trained, and the pages that they read."""
