@@ -11,6 +11,7 @@ from pipeline.option import nearest
 
 ENGINES: dict[str, str] = {
     "rapidocr": "pipeline.engines.rapidocr:RapidOcrEngine",
+    "vlm": "pipeline.engines.vlm:VlmEngine",
     "fake": "pipeline.engines.fake:FakeEngine",
 }
 
