@@ -12,6 +12,7 @@ from pipeline.option import nearest
 ENGINES: dict[str, str] = {
     "rapidocr": "pipeline.engines.rapidocr:RapidOcrEngine",
     "hunyuan": "pipeline.engines.hunyuan.engine:HunyuanEngine",
+    "vlm": "pipeline.engines.vlm:VlmEngine",
     "fake": "pipeline.engines.fake:FakeEngine",
 }
 

@@ -33,14 +33,21 @@ class Step:
     scale: float = 1.0
 
 
-def steps_for(read: Read, first: Decoding) -> tuple[Step, ...]:
-    """The ladder of this reader: as asked, then with a higher repetition penalty, then that and sampling."""
+def steps_for(read: Read, first: Decoding, precision: str | None = None) -> tuple[Step, ...]:
+    """The ladder of this reader: as asked, then with a higher repetition penalty, then that and sampling.
+
+    Args:
+        read: The reader.
+        first: How to choose tokens as long as nothing goes wrong.
+        precision: What to call it by in notes, if it reads in another than pages are read in first.
+    """
     penalty = round(first.repetition_penalty + PENALTY_STEP, 4)
     penalized = replace(first, repetition_penalty=penalty)
+    where = f"in {precision} " if precision else ""
     return (
-        Step("as asked", read, first),
-        Step(f"with a repetition penalty of {penalty:g}", read, penalized),
-        Step(f"by sampling with seed {first.seed}", read, replace(penalized, temperature=TEMPERATURE)),
+        Step(where.strip() or "as asked", read, first),
+        Step(f"{where}with a repetition penalty of {penalty:g}", read, penalized),
+        Step(f"{where}by sampling with seed {first.seed}", read, replace(penalized, temperature=TEMPERATURE)),
     )
 
 

@@ -172,4 +172,4 @@ class _Plain:
 
 
 def _configuration(**settings: Any) -> GenerationConfig:
-    return GenerationConfig(**settings)  # type: ignore[no-untyped-call]
+    return GenerationConfig(**settings)

@@ -30,6 +30,8 @@ SCALE = 1000
 _POINT = r"\(\d{1,4},\d{1,4}\)"
 _POINTS = re.compile(rf"(?:</ref>\s*)?(?:<quad>)?({_POINT}(?:,{_POINT})+)(?:</quad>)?")
 _JSON_STARTS = re.compile(r"\s*(?:```\w*\s*)?\[?\s*\{")
+_JSON_OF_NOTHING = re.compile(r"\s*(?:```\w*\s*)?\[\s*\]\s*(?:```\s*)?")
+"""The array of a page without text. In the other notation a line that says ``[]`` has a box behind it."""
 _JSON_BETWEEN = " \t\r\n,[]`"
 _JSON_TEXT = re.compile(r'"text"\s*:\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
@@ -65,6 +67,8 @@ def read_spotting(answer: str, width_px: int, height_px: int, certainty: Certain
         height_px: Its height.
         certainty: That of the answer; without it the lines have no scores.
     """
+    if _JSON_OF_NOTHING.fullmatch(answer):
+        return Spotted("", ())
     pieces = _in_json(answer) if _JSON_STARTS.match(answer) else None
     if pieces is None:
         pieces = list(_in_words(answer))

@@ -1,0 +1,90 @@
+"""Device: which one a model runs on and in which precision, and what its errors mean. Imports torch when asked only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import DeviceOutOfMemoryError, EngineBrokenError, EngineUnavailableError
+
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = ("auto", "fp16", "bf16", "fp32")
+
+
+def wants_gpu(device: str) -> bool:
+    """Whether an engine told to run on `device` takes a GPU, told without torch: for ``auto`` by the driver's files."""
+    if device != "auto":
+        return device == "cuda"
+    return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a model runs: `device` is ``cpu`` or ``cuda``, `precision` one of fp16, bf16, fp32."""
+
+    device: str
+    precision: str
+
+    @classmethod
+    def find(cls, device: str, precision: str) -> Place:
+        """The place that these options mean on this machine: on a GPU in FP16, on the CPU in fp32, if it is left open.
+
+        Raises:
+            EngineUnavailableError: a GPU is asked for, and torch finds none.
+        """
+        import torch
+
+        has_gpu = torch.cuda.is_available()
+        if device == "cuda" and not has_gpu:
+            raise EngineUnavailableError(
+                "device=cuda: torch finds no GPU here; install its build for CUDA, or device=cpu"
+            )
+        found = "cuda" if has_gpu and device != "cpu" else "cpu"
+        return cls(found, {"cuda": "fp16", "cpu": "fp32"}[found] if precision == "auto" else precision)
+
+    def wider(self) -> Place | None:
+        """Where to read a page again whose numbers were too large; None if nothing is wider."""
+        if self.precision == "fp32":
+            return None
+        return Place(self.device, "bf16" if self.precision == "fp16" and self._has_bf16() else "fp32")
+
+    def _has_bf16(self) -> bool:
+        import torch
+
+        return self.device == "cuda" and torch.cuda.is_bf16_supported()
+
+
+@contextmanager
+def device_errors() -> Iterator[None]:
+    """Translate what torch raises about its device.
+
+    Raises:
+        DeviceOutOfMemoryError: in place of its own.
+        EngineBrokenError: in place of an error after which the device is of no use to this process.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        held = _held_by_others_bytes()
+        raise DeviceOutOfMemoryError(_line(error), held) from error
+    except torch.AcceleratorError as error:
+        raise EngineBrokenError(_line(error)) from error
+
+
+def _held_by_others_bytes() -> int | None:
+    """Memory of the GPU that other processes hold; None without one."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    torch.cuda.empty_cache()
+    free, total = torch.cuda.mem_get_info()
+    return max(0, total - free - torch.cuda.memory_reserved())
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
