@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pipeline.engines.certainty import Certainty, score_of
 from pipeline.engines.checkpoint import Checkpoint
+from pipeline.engines.device import Place, device_errors, wants_gpu
 from pipeline.engines.engine import Identity, Needs, Spec, StreamingEngine, text_options
 from pipeline.engines.generated import Decoding, Generated
 from pipeline.engines.hunyuan.options import HunyuanOptions
 from pipeline.engines.hunyuan.prompts import Task, task_named
 from pipeline.engines.hunyuan.spotting import read_spotting
 from pipeline.engines.ladder import Kept, Step
-from pipeline.errors import ConfigurationError, DeviceOutOfMemoryError, EngineBrokenError
+from pipeline.errors import ConfigurationError
 from pipeline.page import Raster, RasterRule
-from pipeline.result import Effort, Finish, GpuUse, Line, PageRead, Recognition, one_line
+from pipeline.result import Effort, Finish, GpuUse, Line, PageRead, Recognition
 
 if TYPE_CHECKING:
     from pipeline.engines.hunyuan.desk import Reader
@@ -64,7 +65,7 @@ class HunyuanEngine(StreamingEngine):
         raster = RasterRule(
             options.dpi, most, cell_px, "hunyuan_visual_tokens", min_pixels=least, max_aspect=MAX_ASPECT
         )
-        device = _device_kind(options)
+        device = "cuda" if wants_gpu(options.device) else "cpu"
         needs = Needs(
             num_cpus=options.threads,
             num_gpus=1.0 if device == "cuda" else 0.0,
@@ -86,14 +87,15 @@ class HunyuanEngine(StreamingEngine):
         torch.set_num_threads(options.threads)
         self.options, self._task = options, _task(options)
         checkpoint = _checkpoint(options)
-        self._device = torch.device(_device_kind(options))
+        place = Place.find(options.device, options.precision)
+        self._device = torch.device(place.device)
         least, _ = checkpoint.image_size_limits()
         self._loader: Loader = Loader(
             checkpoint.folder, self._task.prompt, self._device, options.quantize, min_pixels=least
         )
-        self._model, self.precision, self.notice = self._loader.trusted(_precision(options))
+        self._model, self.precision, self.notice = self._loader.trusted(place.precision)
         ladders = self._ladders()
-        work = Work(ladders, self._wide_reader, self._recognition, self._translated)
+        work = Work(ladders, self._wide_reader, self._recognition, _translated)
         self._desk = Desk(self._reader(self._model, options.slots or SLOTS[self._device.type]), work)
 
     def stream(self, batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
@@ -166,18 +168,6 @@ class HunyuanEngine(StreamingEngine):
             note="; ".join(filter(None, notes)) or None,
         )
 
-    def _translated(self, error: Exception) -> Exception:
-        import torch
-
-        if isinstance(error, torch.OutOfMemoryError):
-            from pipeline.engines.hunyuan.loading import card
-
-            device = card(self._device)
-            return DeviceOutOfMemoryError(one_line(str(error)), device.held_by_others_bytes if device else None)
-        if isinstance(error, torch.AcceleratorError):
-            return EngineBrokenError(one_line(str(error)))
-        return error
-
     def _gpu_use(self) -> GpuUse | None:
         import torch
 
@@ -204,18 +194,20 @@ def _checkpoint(options: HunyuanOptions) -> Checkpoint:
     return checkpoint
 
 
-def _device_kind(options: HunyuanOptions) -> str:
-    if options.device != "auto":
-        return options.device
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def _precision(options: HunyuanOptions) -> str:
+    """The precision asked for, told without torch."""
     if options.precision != "auto":
         return options.precision
-    return "fp16" if _device_kind(options) == "cuda" else "fp32"
+    return "fp16" if wants_gpu(options.device) else "fp32"
+
+
+def _translated(error: Exception) -> Exception:
+    """An error of the device's as one of ours."""
+    try:
+        with device_errors():
+            raise error
+    except Exception as translated:
+        return translated
 
 
 def _version() -> str:
