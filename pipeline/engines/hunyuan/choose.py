@@ -49,6 +49,14 @@ class Chooser:
         if decoding.temperature > 0:
             self._generators[slot] = torch.Generator(self._device).manual_seed(decoding.seed)
 
+    def snapshot(self) -> Tensor:
+        """Which tokens have been seen, for `restore` after a step on trial."""
+        return self._seen.clone()
+
+    def restore(self, seen: Tensor) -> None:
+        """Take a step back."""
+        self._seen.copy_(seen)
+
     def end(self, slot: int) -> None:
         """The page has left its slot."""
         self._penalties[slot] = 1.0

@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
+from torch import Tensor
 
 from pipeline.bucket import bucket_of
 from pipeline.engines.hunyuan.model import PageModel, Prompt
@@ -51,6 +53,7 @@ class ContinuousReader:
     def reset(self) -> None:
         """Forget all pages and give the cache back; what was learned of memory stays."""
         self._waiting: deque[Reading] = deque()
+        self._sent: dict[Reading, Tensor] = {}
         self._seen: deque[tuple[Reading, Prompt]] = deque()
         self._slots = Slots(self._model, most=self._pace.num_slots, graphs=self._pace.graphs)
         self._hold = self._pace.num_slots
@@ -79,6 +82,9 @@ class ContinuousReader:
         """Fill the free slots, looking at pages where none is ready, and make the next steps."""
         ended: list[Ended] = []
         rows = self._slots.rows
+        for reading in islice(self._waiting, self._pace.vision_pages):  # travels while others are written
+            if reading not in self._sent:
+                self._sent[reading] = self._uploader.send(reading.pixels)
         while (self._seen or self._waiting) and len(rows) < self._hold:
             if not self._seen:
                 with self._timed("vision_s"):
@@ -103,9 +109,7 @@ class ContinuousReader:
     def _look(self, group: list[Reading]) -> list[Ended]:
         """Pixels to prompts. What finds no memory is halved; what fails otherwise, too, until it is a page alone."""
         try:
-            sent = [self._uploader.send(reading.pixels) for reading in group]
-            for pixels in sent:
-                self._uploader.wait(pixels)
+            sent = [self._pixels(reading) for reading in group]
             scales = [reading.scale for reading in group]
             patches = [self._model.patches(pixels, scale) for pixels, scale in zip(sent, scales, strict=True)]
             self._seen.extend(zip(group, self._model.prompts(patches), strict=True))
@@ -121,6 +125,13 @@ class ContinuousReader:
             return []
         middle = len(group) // 2
         return self._look(group[:middle]) + self._look(group[middle:])
+
+    def _pixels(self, reading: Reading) -> Tensor:
+        """The raster on the device, sent now if that was not done before."""
+        sent = self._sent.pop(reading, None)
+        sent = self._uploader.send(reading.pixels) if sent is None else sent
+        self._uploader.wait(sent)
+        return sent
 
     def _limit(self) -> int:
         """Slots that may be used if the next page is added to those in use."""

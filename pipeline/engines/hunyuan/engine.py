@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -30,8 +31,11 @@ ARCHITECTURE = "HunYuanVLForConditionalGeneration"
 MAX_ASPECT = 200.0
 """`smart_resize` of transformers refuses an image whose sides differ by more."""
 
-SLOTS = {"cuda": 32, "cpu": 8}
+SLOTS = {"cuda": 64, "cpu": 8}
 """Pages decoded at a time if nobody says; on a GPU as many as fit, if fewer fit."""
+
+MAX_BATCH_SIZE = 32
+"""A batch is the unit in which pages come to the slots, so that it need not be as large as all of them."""
 
 VISION_PAGES = 8
 STEPS_PER_LOOK = {"cuda": 8, "cpu": 1}
@@ -66,11 +70,13 @@ class HunyuanEngine(StreamingEngine):
             options.dpi, most, cell_px, "hunyuan_visual_tokens", min_pixels=least, max_aspect=MAX_ASPECT
         )
         device = "cuda" if wants_gpu(options.device) else "cpu"
+        slots = options.slots or SLOTS[device]
+        batch_size = min(slots, MAX_BATCH_SIZE)
         needs = Needs(
             num_cpus=options.threads,
             num_gpus=1.0 if device == "cuda" else 0.0,
-            batch_size=options.slots or SLOTS[device],
-            batches_at_once=2 if options.decode == "continuous" else 1,
+            batch_size=batch_size,
+            batches_at_once=math.ceil(2 * slots / batch_size) if options.decode == "continuous" else 1,
         )
         identity = Identity(cls.name, _version(), checkpoint.name, checkpoint.revision, task.name)
         told = text_options(replace(options, model="", revision="", precision=_precision(options)))

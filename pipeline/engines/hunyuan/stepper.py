@@ -35,6 +35,7 @@ class Stepper:
         self._logprobs = torch.zeros(num_slots, device=decoder.device)
         self._finite = torch.ones(num_slots, dtype=torch.bool, device=decoder.device)
         self._graphs: dict[tuple[int, int, bool], torch.cuda.CUDAGraph] | None = {} if graphs else None
+        self._pool: Any = None
 
     def forget_graphs(self) -> None:
         """The cache lies elsewhere now."""
@@ -55,6 +56,7 @@ class Stepper:
             num_steps: How many.
         """
         span = min(cache.capacity, rounded_up(highest + num_steps + 1, SPAN_STEP[self._decoder.device.type]))
+        self.positions[num_rows:] = 0  # a graph steps on with slots that stand empty, and must stay in the cache
         written = []
         for _ in range(num_steps):
             self._step(cache, num_rows, span)
@@ -86,16 +88,19 @@ class Stepper:
         self._finite[:num_rows] = chosen.finite
 
     def _recorded(self, cache: KeyValueCache, num_rows: int, span: int) -> torch.cuda.CUDAGraph:
-        """A graph of one step. The trial before the recording leaves tokens and positions as they were."""
+        """A graph of one step. The step on trial before the recording is taken back."""
+        device, seen = self._decoder.device, self._chooser.snapshot()
         before = [part.clone() for part in (self.tokens, self.positions)]
-        aside: Any = torch.cuda.Stream(self._decoder.device)  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream(self._decoder.device))
+        aside: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(aside):
             self._body(cache, num_rows, span)
-        torch.cuda.current_stream(self._decoder.device).wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._body(cache, num_rows, span)
+        torch.cuda.current_stream(device).wait_stream(aside)
         for part, value in zip((self.tokens, self.positions), before, strict=True):
             part.copy_(value)
+        self._chooser.restore(seen)
+        graph = torch.cuda.CUDAGraph()
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        with torch.cuda.graph(graph, pool=self._pool):
+            self._body(cache, num_rows, span)
         return graph
