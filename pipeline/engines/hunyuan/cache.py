@@ -58,6 +58,11 @@ class KeyValueCache:
         for tensor in (*self.keys, *self.values):
             tensor[target, :, :length] = tensor[source, :, :length]
 
+    def clear(self, slot: int) -> None:
+        """Zeros again, after a page whose numbers were not finite: the next one in the slot would be infected."""
+        for tensor in (*self.keys, *self.values):
+            tensor[slot].zero_()
+
     def _empty(self, num_slots: int, capacity: int) -> Tensor:
         # Zeros: what was never written is masked, but a product of 0 and not-a-number would not be.
         sides = (num_slots, self.shape.num_kv_heads, capacity, self.shape.head_dim)

@@ -19,6 +19,14 @@ class Chosen:
     finite: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Which tokens every slot has seen (None if no slot has a penalty on that), and where its lots stand."""
+
+    seen: Tensor | None
+    lots: list[Tensor | None]
+
+
 class Chooser:
     """What each slot has been told of how to choose, and which tokens it has seen."""
 
@@ -49,13 +57,18 @@ class Chooser:
         if decoding.temperature > 0:
             self._generators[slot] = torch.Generator(self._device).manual_seed(decoding.seed)
 
-    def snapshot(self) -> Tensor:
-        """Which tokens have been seen, for `restore` after a step on trial."""
-        return self._seen.clone()
+    def snapshot(self) -> Snapshot:
+        """What choosing changes, for `restore` after steps on trial, or such as failed halfway."""
+        seen = self._seen.clone() if self.penalizes else None
+        return Snapshot(seen, [generator and generator.get_state() for generator in self._generators])
 
-    def restore(self, seen: Tensor) -> None:
-        """Take a step back."""
-        self._seen.copy_(seen)
+    def restore(self, before: Snapshot) -> None:
+        """Take steps back; needs no memory."""
+        if before.seen is not None:
+            self._seen.copy_(before.seen)
+        for generator, state in zip(self._generators, before.lots, strict=True):
+            if generator is not None and state is not None:
+                generator.set_state(state)
 
     def end(self, slot: int) -> None:
         """The page has left its slot."""

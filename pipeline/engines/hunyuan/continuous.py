@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -40,7 +40,8 @@ class ContinuousReader:
     """Reads pages as they are given. `advance` does the next piece of work and tells what has ended by it.
 
     When the device has no memory, what was tried is tried with fewer pages, and no more than fitted is tried again in
-    its bucket for as long as the reader lives. A page that does not fit alone ends with the error.
+    its bucket for as long as the reader lives. A page that finds none although it is alone has the device to itself
+    once, all else being put back; if that does not help, it ends with the error.
     """
 
     def __init__(self, model: PageModel, pace: Pace) -> None:
@@ -57,6 +58,7 @@ class ContinuousReader:
         self._seen: deque[tuple[Reading, Prompt]] = deque()
         self._slots = Slots(self._model, most=self._pace.num_slots, graphs=self._pace.graphs)
         self._hold = self._pace.num_slots
+        self._solo: Reading | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -82,14 +84,13 @@ class ContinuousReader:
         """Fill the free slots, looking at pages where none is ready, and make the next steps."""
         ended: list[Ended] = []
         rows = self._slots.rows
-        for reading in islice(self._waiting, self._pace.vision_pages):  # travels while others are written
-            if reading not in self._sent:
-                self._sent[reading] = self._uploader.send(reading.pixels)
+        self._send_ahead()
         while (self._seen or self._waiting) and len(rows) < self._hold:
+            if self._solo in self._waiting and not rows:
+                self._make_way()
             if not self._seen:
                 with self._timed("vision_s"):
-                    group = [self._waiting.popleft() for _ in range(min(self._vision_pages, len(self._waiting)))]
-                    ended += self._look(group)
+                    ended += self._look(self._next_to_look_at())
             elif len(rows) < self._limit():
                 with self._timed("prefill_s"):
                     ended += self._read(self._next_group())
@@ -98,7 +99,22 @@ class ContinuousReader:
         if rows:
             with self._timed("decode_s"):
                 ended += self._write()
+        if any(one.reading is self._solo for one in ended):
+            self._solo, self._hold = None, self._pace.num_slots
         return ended
+
+    def _send_ahead(self) -> None:
+        """Pixels travel while others are written. What cannot be sent is told of when it is its turn."""
+        with suppress(Exception):
+            for reading in islice(self._waiting, self._pace.vision_pages if self._solo is None else 0):
+                if reading not in self._sent:
+                    self._sent[reading] = self._uploader.send(reading.pixels)
+
+    def _next_to_look_at(self) -> list[Reading]:
+        if self._solo is not None:
+            self._waiting.remove(self._solo)
+            return [self._solo]
+        return [self._waiting.popleft() for _ in range(min(self._vision_pages, len(self._waiting)))]
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
@@ -107,22 +123,23 @@ class ContinuousReader:
         setattr(self.clock, phase, getattr(self.clock, phase) + time.perf_counter() - started)
 
     def _look(self, group: list[Reading]) -> list[Ended]:
-        """Pixels to prompts. What finds no memory is halved; what fails otherwise, too, until it is a page alone."""
+        """Pixels to prompts. What finds no memory waits, to go in halves; what fails otherwise goes so at once."""
         try:
             sent = [self._pixels(reading) for reading in group]
             scales = [reading.scale for reading in group]
             patches = [self._model.patches(pixels, scale) for pixels, scale in zip(sent, scales, strict=True)]
             self._seen.extend(zip(group, self._model.prompts(patches), strict=True))
+            return []
         except torch.OutOfMemoryError as error:
             self._no_memory()
-            self._vision_pages = max(1, len(group) // 2)
             if len(group) == 1:
                 return self._alone(group[0], error)
+            self._vision_pages = len(group) // 2
+            self._waiting.extendleft(reversed(group))
+            return []
         except Exception as error:
             if len(group) == 1:
                 return [Ended(group[0], error)]
-        else:
-            return []
         middle = len(group) // 2
         return self._look(group[:middle]) + self._look(group[middle:])
 
@@ -166,7 +183,7 @@ class ContinuousReader:
             self._lower([len(prompt) for _, prompt in group], len(self._slots.rows) + len(group) // 2)
             self._seen.extendleft(reversed(group))
             return []
-        self._hold = self._pace.num_slots
+        self._hold = self._pace.num_slots if self._solo is None else 1
         return self._slots.leave()
 
     def _write(self) -> list[Ended]:
@@ -180,7 +197,7 @@ class ContinuousReader:
             self._lower([row.num_prompt for row in rows], kept)
             given_up = self._slots.give_up(kept)
             if not kept:
-                return [Ended(reading, error) for reading in given_up]
+                return self._alone(given_up[0], error)
             self._waiting.extendleft(reversed(given_up))
             return []
         self.clock.slots += len(num_going) * self._pace.num_slots
@@ -190,15 +207,23 @@ class ContinuousReader:
     # memory
 
     def _alone(self, reading: Reading, error: Exception) -> list[Ended]:
-        """One page finds no memory: it waits until a row has ended, or the cache goes, or else it ends here."""
+        """One page finds no memory: it waits until a row has ended, then has the device to itself, or else ends."""
+        if reading is self._solo:
+            return [Ended(reading, error.with_traceback(None))]  # in its frames are tensors
         if self._slots.rows:
             self._hold = len(self._slots.rows)
-        elif self._slots.has_cache:
-            self._slots.drop_cache()
-        else:
-            return [Ended(reading, error)]
+        elif self._solo is None:
+            self._solo = reading
         self._waiting.appendleft(reading)
         return []
+
+    def _make_way(self) -> None:
+        """All that holds memory but is no row goes back to where it waits."""
+        self._waiting.extendleft(reading for reading, _ in reversed(self._seen))
+        self._seen.clear()
+        self._sent.clear()
+        self._slots.drop_cache()
+        self._hold = 1
 
     def _no_memory(self) -> None:
         self.clock.oom_splits += 1

@@ -86,6 +86,8 @@ class Slots:
             if row.finish is None:
                 continue
             ended.append(row.ended())
+            if self._cache is not None and not row.is_finite:
+                self._cache.clear(slot)
             last = self.rows.pop()
             if last is row:
                 self._chooser.end(slot)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pipeline.engines.hunyuan.cache import KeyValueCache, rounded_up
-from pipeline.engines.hunyuan.choose import Chooser
+from pipeline.engines.hunyuan.choose import Chooser, Snapshot
 from pipeline.engines.hunyuan.decoder import Decoder
 
 SPAN_STEP = {"cuda": 256, "cpu": 16}
@@ -54,15 +54,30 @@ class Stepper:
             num_rows: Slots in use, the first ones.
             highest: The highest position of any of them; the cache has room for that and `num_steps` more.
             num_steps: How many.
+
+        Raises:
+            torch.OutOfMemoryError: the device has no memory; all is as if no step had been made.
         """
         span = min(cache.capacity, rounded_up(highest + num_steps + 1, SPAN_STEP[self._decoder.device.type]))
         self.positions[num_rows:] = 0  # a graph steps on with slots that stand empty, and must stay in the cache
-        written = []
-        for _ in range(num_steps):
-            self._step(cache, num_rows, span)
-            written.append(torch.stack([part[:num_rows].double() for part in self._state()]))
-        tokens, logprobs, finite = torch.stack(written, 1).cpu()
+        written, before = [], self._snapshot()
+        try:
+            for _ in range(num_steps):
+                self._step(cache, num_rows, span)
+                written.append(torch.stack([part[:num_rows].double() for part in self._state()]))
+            tokens, logprobs, finite = torch.stack(written, 1).cpu()
+        except torch.OutOfMemoryError:
+            self._restore(before)
+            raise
         return Written(tokens.long().tolist(), logprobs.tolist(), finite.bool().tolist())
+
+    def _snapshot(self) -> tuple[Tensor, Tensor, Snapshot]:
+        return self.tokens.clone(), self.positions.clone(), self._chooser.snapshot()
+
+    def _restore(self, before: tuple[Tensor, Tensor, Snapshot]) -> None:
+        self.tokens.copy_(before[0])
+        self.positions.copy_(before[1])
+        self._chooser.restore(before[2])
 
     def _state(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.tokens, self._logprobs, self._finite
@@ -89,16 +104,13 @@ class Stepper:
 
     def _recorded(self, cache: KeyValueCache, num_rows: int, span: int) -> torch.cuda.CUDAGraph:
         """A graph of one step. The step on trial before the recording is taken back."""
-        device, seen = self._decoder.device, self._chooser.snapshot()
-        before = [part.clone() for part in (self.tokens, self.positions)]
+        device, before = self._decoder.device, self._snapshot()
         aside: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(aside):
             self._body(cache, num_rows, span)
         torch.cuda.current_stream(device).wait_stream(aside)
-        for part, value in zip((self.tokens, self.positions), before, strict=True):
-            part.copy_(value)
-        self._chooser.restore(seen)
+        self._restore(before)
         graph = torch.cuda.CUDAGraph()
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         with torch.cuda.graph(graph, pool=self._pool):
