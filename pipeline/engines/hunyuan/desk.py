@@ -16,7 +16,7 @@ from pipeline.engines.hunyuan.rows import Clock, Ended, Reading
 from pipeline.engines.ladder import Climb, Kept, Step
 from pipeline.errors import EngineBrokenError
 from pipeline.page import Raster
-from pipeline.result import Effort, PageRead, Recognition, Timings
+from pipeline.result import Effort, PageRead, Recognition, Timings, one_line
 
 
 class Reader(Protocol):
@@ -105,13 +105,15 @@ class Desk:
         yield ticket.effort()
 
     def _serve(self) -> None:
-        while True:
+        while self._broken is None:
             try:
                 self._take_tickets()
                 for reader in filter(None, (self._reader, self._wide)):
                     self._advance(reader)
             except Exception as error:
                 self._fail(self._work.translate(error))
+        while True:
+            self._inbox.get().told.put(self._broken)
 
     def _take_tickets(self) -> None:
         """New batches; waits for one if there is nothing else to do."""
@@ -119,10 +121,8 @@ class Desk:
         while is_idle or not self._inbox.empty():
             ticket = self._inbox.get()
             is_idle = False
-            if self._broken is not None:
-                ticket.told.put(self._broken)
-                continue
-            self._open.append(ticket)
+            if ticket.num_left:
+                self._open.append(ticket)
             for position, raster in enumerate(ticket.rasters):
                 self._read(_Page(ticket, position, raster, Climb(self._work.ladders)))
 
@@ -133,10 +133,24 @@ class Desk:
             return
         ladder, number = page.climb.place
         step = self._work.ladders[ladder][number]
+        try:
+            reader = self._reader_of(ladder)
+        except Exception as error:  # no memory for the model once more, say: that is this page's bad luck alone
+            self._tell(page, self._translated(error))
+            return
+        reader.add([Reading(page, page.raster.pixels, step.decoding, step.scale)])
+
+    def _reader_of(self, ladder: int) -> Reader:
         if ladder and self._wide is None:
             self._wide = self._work.wide_reader()
-        reader = self._wide if ladder and self._wide else self._reader
-        reader.add([Reading(page, page.raster.pixels, step.decoding, step.scale)])
+        return self._wide if ladder and self._wide else self._reader
+
+    def _translated(self, error: Exception) -> Exception:
+        """One page's error. That of a broken device is no page's, and is raised."""
+        translated = self._work.translate(error)
+        if isinstance(translated, EngineBrokenError):
+            raise translated
+        return translated
 
     def _advance(self, reader: Reader) -> None:
         before = replace(reader.clock)
@@ -145,7 +159,7 @@ class Desk:
         for one in ended:
             page = one.reading.owner
             if isinstance(one.result, Exception):
-                self._tell(page, self._work.translate(one.result))
+                self._tell(page, self._translated(one.result))
                 continue
             page.climb.take(one.result)
             self._read(page)
@@ -178,11 +192,18 @@ class Desk:
             ticket.clock.oom_splits += now.oom_splits - before.oom_splits
 
     def _fail(self, error: Exception) -> None:
-        """What was no page's doing: all batches at the desk get to know it and may come again, if it is not broken."""
+        """What was no page's doing: all batches at the desk get to know it and may come again, if it is not broken.
+
+        Readers are reset before that; one whose device does not even allow that is broken.
+        """
+        try:
+            for reader in filter(None, (self._reader, self._wide)):
+                if not isinstance(error, EngineBrokenError):
+                    reader.reset()
+        except Exception as broken:
+            error = EngineBrokenError(f"{one_line(str(error))}; then {one_line(str(broken))}")
         if isinstance(error, EngineBrokenError):
             self._broken = error
-        for reader in filter(None, (self._reader, self._wide)):
-            reader.reset()
         for ticket in self._open:
             ticket.told.put(error)
         self._open.clear()
