@@ -67,7 +67,7 @@ def needed_bytes(model: PageModel, pages: list[np.ndarray]) -> tuple[int, int]:
     return max(peaks[:-1]), peaks[-1]
 
 
-SHARES = (1.0, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0)
+SHARES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.0)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -102,7 +102,7 @@ def test_what_did_not_fit_lowers_the_ceiling_and_is_not_tried_again(
 def test_a_page_for_which_there_is_no_memory_at_all_ends_with_the_error_and_others_are_read(
     model: PageModel, pages: list[np.ndarray], wanted: Any, needed_bytes: tuple[int, int]
 ):
-    for share in (0.999, 0.9, 0.7, 0.5, 0.2, 0.01):
+    for share in (0.8, 0.5, 0.2, 0.01):
         _, found = run(model, pages, Memory(int(share * needed_bytes[0])), Pace(6, 6))
         fitted = [isinstance(result, Generated) for result in found]
         assert not all(fitted)
@@ -114,15 +114,18 @@ def test_a_page_for_which_there_is_no_memory_at_all_ends_with_the_error_and_othe
                 assert result.__traceback__ is None, "a traceback would keep the tensors of what failed"
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, PENALIZED, SAMPLED], ids=["greedily", "with a penalty", "by sampling"])
-@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize(
+    ("decoding", "steps"),
+    [(GREEDY, 1), (PENALIZED, 4), (SAMPLED, 4)],
+    ids=["greedily", "with a penalty", "by sampling"],
+)
 def test_any_allocation_may_fail_once_and_no_text_changes(
     model: PageModel, pages: list[np.ndarray], wanted: Any, decoding: Decoding, steps: int
 ):
     whole = Memory()
     run(model, pages, whole, Pace(4, 3, steps), decoding)
     dice = np.random.default_rng(steps)
-    for fail_at in dice.choice(whole.num_allocated, 12, replace=False) + 1:
+    for fail_at in dice.choice(whole.num_allocated, 8, replace=False) + 1:
         memory = Memory(fail_at=int(fail_at))
         reader, found = run(model, pages, memory, Pace(4, 3, steps), decoding)
         assert tokens(found) == wanted[decoding], f"allocation {fail_at} of {whole.num_allocated}"

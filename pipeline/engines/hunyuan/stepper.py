@@ -66,10 +66,10 @@ class Stepper:
                 self._step(cache, num_rows, span)
                 written.append(torch.stack([part[:num_rows].double() for part in self._state()]))
             tokens, logprobs, finite = torch.stack(written, 1).cpu()
+            return Written(tokens.long().tolist(), logprobs.tolist(), finite.bool().tolist())
         except torch.OutOfMemoryError:
             self._restore(before)
             raise
-        return Written(tokens.long().tolist(), logprobs.tolist(), finite.bool().tolist())
 
     def _snapshot(self) -> tuple[Tensor, Tensor, Snapshot]:
         return self.tokens.clone(), self.positions.clone(), self._chooser.snapshot()
