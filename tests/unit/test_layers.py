@@ -62,7 +62,7 @@ PURE = (
     *("order", "block", "soundness", "stats", "task", "intake", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("engines.generated", "engines.certainty", "engines.ladder"),
-    *("engines.hunyuan.prompts", "engines.hunyuan.spotting"),
+    *("engines.hunyuan.prompts", "engines.hunyuan.spotting", "engines.hunyuan.memory"),
     *(
         "order.box",
         "order.direction",

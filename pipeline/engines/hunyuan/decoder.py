@@ -70,6 +70,7 @@ class Decoder:
             looked = functional.scaled_dot_product_attention(
                 query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1), is_causal=True
             )
+            del query, key, value  # by the time of the perceptron, which takes most
             hidden = self._after(layer, hidden, looked.transpose(1, 2).flatten(2))
         rows = torch.arange(len(prompts), device=self.device)
         ends = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self.device)

@@ -122,13 +122,16 @@ def _quietly() -> Iterator[None]:
 def model_size(model: Any, decoder_token_bytes: int) -> ModelSize:
     """What decides how much memory a `HunYuanVLForConditionalGeneration` takes."""
     text, tower = model.config.text_config, model.config.vision_config
+    head = text.head_dim or text.hidden_size // text.num_attention_heads
     weights = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
     return ModelSize(
         weight_bytes=sum(tensor.numel() * tensor.element_size() for tensor in weights.values()),
         cache_token_bytes=decoder_token_bytes,
         hidden=text.hidden_size,
         intermediate=text.intermediate_size,
-        attention=text.num_attention_heads * (text.head_dim or text.hidden_size // text.num_attention_heads),
+        attention=text.num_attention_heads * head,
+        key_value=text.num_key_value_heads * head,
+        head=head,
         vision_hidden=tower.hidden_size,
         vision_intermediate=tower.intermediate_size,
         vocabulary=text.vocab_size,

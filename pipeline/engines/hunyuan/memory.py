@@ -17,13 +17,18 @@ PATCHES_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """What decides how much memory a model takes. Widths are numbers of values, `item_bytes` those of one value."""
+    """What decides how much memory a model takes. Widths are numbers of values, `item_bytes` those of one value.
+
+    `attention` is the width of all queries, `key_value` that of the keys, or values, of a layer, `head` that of one.
+    """
 
     weight_bytes: int
     cache_token_bytes: int
     hidden: int
     intermediate: int
     attention: int
+    key_value: int
+    head: int
     vision_hidden: int
     vision_intermediate: int
     vocabulary: int
@@ -38,14 +43,18 @@ class ModelSize:
 
     def prompt_bytes(self, num_tokens: int) -> int:
         """Peak of reading prompts of so many tokens together, beside their keys and values."""
-        attention = 2 * self.hidden + 5 * self.attention
-        turning = 4 * self.attention * 4
-        mlp = 3 * self.hidden + 3 * self.intermediate
-        return num_tokens * max(turning + self.item_bytes * attention, self.item_bytes * mlp)
+        heads = self.attention + self.key_value
+        turning = 4 * 4 * heads + self.item_bytes * (2 * self.hidden + 2 * heads + self.key_value + self.attention)
+        mlp = 3 * self.hidden + 3 * self.intermediate + 2 * self.attention
+        waves = 4 * 4 * self.head
+        return num_tokens * (waves + max(turning, self.item_bytes * mlp))
 
     def slot_bytes(self, capacity: int) -> int:
-        """What a slot takes: keys and values of so many tokens, logits four times over, which tokens it has seen."""
-        return capacity * self.cache_token_bytes + self.vocabulary * (4 * 4 + 2)
+        """What a slot takes: keys and values of so many tokens, one more token on its way, and its choice.
+
+        Logits are there five times over where they are penalized, and which tokens have been seen twice.
+        """
+        return capacity * self.cache_token_bytes + self.prompt_bytes(1) + self.vocabulary * (5 * 4 + 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +76,12 @@ def largest_batch(size: ModelSize, card: Card, *, prompt_tokens: int, answer_tok
     Args:
         size: The model.
         card: Where it is to run.
-        prompt_tokens: The longest prompt; all of it counts as visual tokens.
+        prompt_tokens: The longest prompt; all of it counts as visual tokens. As many are read together as are seen.
         answer_tokens: Room for answers in each slot.
         vision_pages: Pages that the vision tower sees at once.
     """
-    peak = max(size.vision_bytes(vision_pages * prompt_tokens * PATCHES_PER_TOKEN), size.prompt_bytes(prompt_tokens))
+    seen = vision_pages * prompt_tokens
+    embedded = seen * size.hidden * size.item_bytes
+    peak = max(size.vision_bytes(seen * PATCHES_PER_TOKEN), size.prompt_bytes(seen) + embedded)
     left = card.usable_bytes - size.weight_bytes - peak
     return max(1, left // size.slot_bytes(prompt_tokens + answer_tokens))
