@@ -1,4 +1,4 @@
-"""The desk: batches of several threads are read together, every page is told of once, and trouble reaches whom it must."""
+"""The desk: batches of several threads are read together, each page is told of once, trouble reaches whom it must."""
 
 from __future__ import annotations
 
