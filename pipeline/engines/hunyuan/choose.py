@@ -60,7 +60,7 @@ class Chooser:
     def snapshot(self) -> Snapshot:
         """What choosing changes, for `restore` after steps on trial, or such as failed halfway."""
         seen = self._seen.clone() if self.penalizes else None
-        return Snapshot(seen, [generator and generator.get_state() for generator in self._generators])
+        return Snapshot(seen, [lot.get_state() if lot is not None else None for lot in self._generators])
 
     def restore(self, before: Snapshot) -> None:
         """Take steps back; needs no memory."""
