@@ -176,3 +176,27 @@ def test_precisions_to_fall_back_on_end_with_float32():
     assert loader().wider("fp16") == ["fp32"], "bfloat16 is for GPUs"
     assert loader().wider("bf16") == ["fp32"]
     assert loader().wider("fp32") == []
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_what_was_not_finite_stays_in_its_page_and_infects_no_later_one_in_its_slot(
+    model: PageModel, sheets: list[Sheet], monkeypatch: pytest.MonkeyPatch, steps: int
+):
+    """Keys and values beyond a row's position are masked, but nothing times not-a-number is not nothing."""
+    by_size = sorted(sheets, key=lambda sheet: -sheet.pixels.size)
+    company = [by_size[0], *by_size[-6:]]
+    largest, plain = by_size[0].pixels.size, type(model).prompts
+
+    def poisoned(self: PageModel, patches: Sequence[Any]) -> list[Prompt]:
+        found = plain(self, patches)
+        for page, prompt in zip(patches, found, strict=True):
+            if page.rows * page.columns * 256 == largest:
+                prompt.embedded[1:] = float("inf")
+        return found
+
+    monkeypatch.setattr(type(model), "prompts", poisoned)
+    pages = [sheet.pixels for sheet in company]
+    first, *others = read(model, pages, num_slots=2, vision_pages=2, steps_per_look=steps)
+    assert not first.is_finite
+    assert [other.tokens for other in others] == [sheet.alone.tokens for sheet in company[1:]]
+    assert all(other.is_finite for other in others)
