@@ -24,7 +24,7 @@ class Loaded:
     """One checkpoint in one precision on one device."""
 
     def __init__(self, folder: Path, place: Place) -> None:
-        """Load it, in silence.
+        """Load it, in silence. Attention is SDPA wherever the model has it, which is what transformers takes by itself.
 
         Raises:
             EngineUnavailableError: its files do not make a model that reads images, or a library is missing.
@@ -37,7 +37,6 @@ class Loaded:
             model: Any = AutoModelForImageTextToText.from_pretrained(
                 folder,
                 dtype=DTYPES[place.precision],
-                attn_implementation="sdpa",
                 use_safetensors=True,
                 local_files_only=True,
             )
