@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pipeline.engines.device import Place, device_errors, wants_gpu  # noqa: E402
+from pipeline.engines.device import Place, device_errors, gpu_use, wants_gpu  # noqa: E402
 from pipeline.errors import DeviceOutOfMemoryError, EngineBrokenError  # noqa: E402
 
 needs_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -41,8 +41,12 @@ def test_whether_a_gpu_is_wanted_is_told_without_torch():
     assert not wants_gpu("cpu")
 
 
+def test_the_cpu_has_no_memory_of_a_gpu_to_tell_of():
+    assert gpu_use("cpu") is None
+
+
 def test_memory_that_ran_out_is_told_as_what_fewer_pages_may_mend():
-    with pytest.raises(DeviceOutOfMemoryError, match="^CUDA out of memory$"), device_errors():
+    with pytest.raises(DeviceOutOfMemoryError, match=r"^CUDA out of memory$"), device_errors():
         raise torch.OutOfMemoryError("CUDA out of memory\nand much more about it")
 
 

@@ -238,6 +238,12 @@ def test_a_folder_that_is_no_model_to_see_with_is_refused_in_one_line(plain: Pat
     assert "\n" not in str(refused.value)
 
 
+def test_a_model_with_an_engine_of_its_own_is_left_to_it():
+    folder = Path(__file__).resolve().parents[1] / "checkpoints" / "tiny-hunyuan-vl"
+    with pytest.raises(EngineUnavailableError, match="--engine hunyuan"):
+        VlmEngine.spec(VlmOptions(model=str(folder)))
+
+
 @pytest.mark.parametrize(
     "option",
     ["precision=fp8", "device=tpu", "max_new_tokens=0", "dpi=0", "max_pixels=1", "batch_size=0", "threads=0", "dpi=x"],
