@@ -15,7 +15,7 @@ from typing import Annotated, Any, Optional, get_origin, get_type_hints
 import typer
 
 from pipeline import __version__
-from pipeline.config import JobConfig, option_fields
+from pipeline.config import ENGINE_FLAGS, JobConfig, option_fields
 from pipeline.errors import EXIT_INTERRUPTED, EXIT_UNFINISHED, ConfigurationError, PagemillError
 
 app = typer.Typer(
@@ -27,7 +27,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_PLAN_OPTIONS = frozenset({"exclude", "engine", "engine_options", "dpi", "max_page_pixels", "batch_size", "window"})
+_PLAN_OPTIONS = frozenset(
+    {"exclude", "engine", "engine_options", "dpi", "max_page_pixels", "batch_size", "window", *ENGINE_FLAGS}
+)
 _JobFile = Annotated[
     Optional[str],  # noqa: UP045 (typer reads the annotation)
     typer.Option("--config", metavar="JOB.TOML", help="Take options from this file; a flag beats it."),
@@ -85,7 +87,7 @@ def _parameter(item: Field[Any], wanted: Any) -> inspect.Parameter:
     is_list = get_origin(wanted) is tuple
     kind: Any = Optional[list[str]] if is_list else Optional[wanted]  # noqa: UP045
     name = item.name.removesuffix("s") if item.name == "engine_options" else item.name
-    choices = item.metadata["choices"]
+    choices = tuple(filter(None, item.metadata["choices"]))
     option = typer.Option(
         "--" + name.replace("_", "-"),
         help=item.metadata["help"] + (f" (default: {item.default})" if item.default else ""),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.batch import BatchLimits
-from pipeline.config import JobConfig
+from pipeline.config import ENGINE_FLAGS, JobConfig
 from pipeline.engines import BEST_FIRST, choose, load
 from pipeline.engines.engine import Engine, Spec
 from pipeline.errors import ConfigurationError, EngineUnavailableError
@@ -47,7 +47,7 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
         if must_run:
             raise
         engine, reason = load(BEST_FIRST[0] if config.engine == "auto" else config.engine), "not usable here"
-    options = engine.read_options(config.engine_options)
+    options = engine.read_options(engine_pairs(config, engine))
     spec = engine.spec(options)
     rule = replace(
         spec.raster,
@@ -58,6 +58,23 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
         skip_blank=not config.read_blank,
     )
     return Prepared(engine, options, replace(spec, raster=rule), reason, raster_limits(config))
+
+
+def engine_pairs(config: JobConfig, engine: type[Engine]) -> tuple[str, ...]:
+    """The options of the engine as KEY=VALUE, those that the job has flags of its own for among them.
+
+    Raises:
+        ConfigurationError: the engine has no option of a flag that is set, or its option says something else.
+    """
+    known = {item.name for item in fields(engine.options_type)}
+    pairs = {pair.partition("=")[0]: pair for pair in config.engine_options}
+    flags = [(name, getattr(config, name)) for name in ENGINE_FLAGS if getattr(config, name)]
+    for name, value in flags:
+        if name not in known:
+            raise ConfigurationError(f"engine {engine.name} takes no --{name}")
+        if pairs.get(name, f"{name}={value}") != f"{name}={value}":
+            raise ConfigurationError(f"--{name} {value} and --engine-option {pairs[name]} differ: give one of them")
+    return (*config.engine_options, *(f"{name}={value}" for name, value in flags))
 
 
 def raster_limits(config: JobConfig) -> RasterLimits:

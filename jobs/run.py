@@ -97,6 +97,8 @@ def run(config: JobConfig) -> RunReport:
         inputs=tuple(map(absolute, config.inputs)),
         out=absolute(config.out),
         password_file=absolute(config.password_file) if config.password_file else "",
+        model=absolute_model(config.model),
+        engine_options=tuple(map(_absolute_option, config.engine_options)),
     )
     prepared = prepare(config)
     discovery = Discovery(config.inputs, config.exclude, config.out, with_etags=not config.rehash)
@@ -219,6 +221,17 @@ def absolute(given: str) -> str:
     if given.startswith("@"):
         return "@" + absolute(given[1:])
     return given if "://" in given else absolute_path(os.path.expanduser(given))
+
+
+def absolute_model(model: str) -> str:
+    """A model's folder as it can be named from any folder; what is no path here is the id of one on a hub."""
+    path = os.path.expanduser(model)
+    return absolute_path(path) if model and os.path.exists(path) else model
+
+
+def _absolute_option(pair: str) -> str:
+    key, separator, value = pair.partition("=")
+    return f"{key}{separator}{absolute_model(value)}" if key == "model" else pair
 
 
 def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:

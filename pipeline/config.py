@@ -11,6 +11,9 @@ from pipeline.errors import ConfigurationError, ErrorCode
 from pipeline.option import check, coerce, nearest, option
 from pipeline.selection import Selection
 
+ENGINE_FLAGS = ("model", "revision", "task", "prompt", "decode", "quantize")
+"""Options of a job that are passed, where they are set, to the engine as its options of the same names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfig:
@@ -55,6 +58,27 @@ class JobConfig:
         "An option of the engine as KEY=VALUE (may be given again).",
         group="Engine",
         metavar="KEY=VALUE",
+    )
+    model: str = option("", "Folder or hub id of the model's weights.", group="Engine", metavar="MODEL")
+    revision: str = option(
+        "", "Branch, tag or commit of a model on a hub; else its main branch.", group="Engine", metavar="REVISION"
+    )
+    task: str = option(
+        "", "What a model is to do with a page; else the engine's own task.", group="Engine", metavar="TASK"
+    )
+    prompt: str = option("", "Words to ask a model with, in place of its task's.", group="Engine", metavar="TEXT")
+    decode: str = option(
+        "",
+        "How a model writes pages: 'continuous' begins one as another ends, 'static' when its whole batch has ended;"
+        " else as the engine does.",
+        group="Engine",
+        choices=("", "continuous", "static"),
+    )
+    quantize: str = option(
+        "",
+        "Load the weights in fewer bits, for small cards.",
+        group="Engine",
+        choices=("", "int8", "int4"),
     )
     actors: int = option(0, "Engine processes; 0 chooses by the machine.", group="Engine", minimum=0, metavar="N")
     dpi: float = option(

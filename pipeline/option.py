@@ -21,7 +21,10 @@ def option(
     choices: Sequence[str] = (),
     metavar: str | None = None,
 ) -> Any:
-    """Declare one option of a job: its default, its help text, and what values it may have."""
+    """Declare one option of a job: its default, its help text, and what values it may have.
+
+    An empty text among the choices is for a default that leaves the choice to others; nobody is told of it.
+    """
     metadata = {
         "help": text,
         "group": group,
@@ -87,7 +90,7 @@ def check(item: Field[Any], value: Any) -> None:
     flag = "--" + item.name.replace("_", "-")
     choices = item.metadata.get("choices")
     if choices and value not in choices:
-        raise ConfigurationError(f"{flag} must be one of {', '.join(choices)}, not '{value}'")
+        raise ConfigurationError(f"{flag} must be one of {', '.join(filter(None, choices))}, not '{value}'")
     minimum = item.metadata.get("minimum")
     if minimum is not None and not minimum <= value < math.inf:
         raise ConfigurationError(f"{flag} must be at least {minimum}, not {value}")

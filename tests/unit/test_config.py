@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.prepare import prepare
-from pipeline.config import JobConfig, from_mapping, option_fields
+from pipeline.config import ENGINE_FLAGS, JobConfig, from_mapping, option_fields
 from pipeline.errors import ConfigurationError
 from pipeline.option import nearest, parse_pairs
 
@@ -32,6 +32,12 @@ OTHER_VALUES: dict[str, Any] = {
     "text_layer": "only",
     "orientation": "keep",
     "read_blank": True,
+    "model": "tencent/HunyuanOCR",
+    "revision": "v1",
+    "task": "text",
+    "prompt": "Read.",
+    "decode": "static",
+    "quantize": "int8",
 }
 
 
@@ -128,6 +134,11 @@ def test_a_choice_is_one_of_those_offered(name: str):
         JobConfig(**{name: "sometimes"})
 
 
+def test_that_a_choice_is_left_to_the_engine_is_none_of_those_offered():
+    with pytest.raises(ConfigurationError, match="--decode must be one of continuous, static, not 'x'"):
+        JobConfig(decode="x")
+
+
 def _fingerprint(config: JobConfig) -> str:
     return prepare(replace(config, engine="fake", engine_options=())).spec.fingerprint()
 
@@ -147,7 +158,7 @@ def test_the_fingerprint_changes_with_what_can_alter_a_text(name: str):
     assert _fingerprint(_changed(name)) != _fingerprint(JobConfig())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ALTERS_TEXT])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in {*ALTERS_TEXT, *ENGINE_FLAGS}])
 def test_the_fingerprint_does_not_change_with_how_the_work_is_done(name: str):
     assert _fingerprint(_changed(name)) == _fingerprint(JobConfig())
 
