@@ -35,17 +35,18 @@ others, shrink larger pages. The least, and the aspect, keep strips and specks o
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What a model's card says: the prompt for reading a page, and the format of the answer."""
+    """What a model's card says: the prompt for reading a page, the format of the answer, whether it takes a prompt."""
 
     prompt: str
     format: str = "markdown"
+    takes_prompt: bool = True
 
 
 HABITS: dict[str, Habit] = {
     "GlmOcrForConditionalGeneration": Habit("Text Recognition:"),
     "PaddleOCRVLForConditionalGeneration": Habit("OCR:", "text"),
     "LightOnOcrForConditionalGeneration": Habit(""),
-    "GotOcr2ForConditionalGeneration": Habit("", "text"),
+    "GotOcr2ForConditionalGeneration": Habit("", "text", takes_prompt=False),
 }
 """By architecture. LightOnOCR is shown the page and nothing else, GOT-OCR 2 words its prompt in its processor."""
 
@@ -224,6 +225,8 @@ def _checkpoint(options: VlmOptions) -> Checkpoint:
     if checkpoint.architecture in BETTER_READ_BY:
         engine = BETTER_READ_BY[checkpoint.architecture]
         raise EngineUnavailableError(f"{checkpoint.name} has an engine of its own: --engine {engine}")
+    if options.prompt and not HABITS.get(checkpoint.architecture, OTHERS).takes_prompt:
+        raise ConfigurationError(f"{checkpoint.name} cannot be asked anything, it only reads: leave the prompt out")
     return checkpoint
 
 

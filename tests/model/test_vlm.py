@@ -194,6 +194,14 @@ def test_a_prompt_of_ones_own_is_asked(plain: Path):
     assert VlmEngine.spec(VlmOptions(model=str(plain), prompt="Why?")).identity.task == "Why?"
 
 
+def test_a_prompt_is_refused_before_anything_is_read_where_the_processor_words_it(tmp_path: Path):
+    """GOT-OCR 2: text of one's own has no place for the image, so that every page would fail."""
+    options = VlmOptions(model=str(tiny.make(tmp_path, "got")), prompt="Why?")
+    for ask in (VlmEngine.spec, VlmEngine):
+        with pytest.raises(ConfigurationError, match="leave the prompt out"):
+            ask(options)
+
+
 def test_a_specification_names_and_pins_the_model(plain: Path, tmp_path: Path):
     spec = VlmEngine.spec(VlmOptions(model=str(plain)))
     assert spec.identity.model == plain.name
