@@ -71,12 +71,15 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine that can run here, loaded once."""
+    """Each engine that can run here, loaded once. Those that need a model keep their promises in `tests/model`."""
     kind = load(request.param)
     lack = kind.missing()
     if lack is not None:
         pytest.skip(lack)
-    return kind(kind.read_options([]))
+    options = kind.read_options([])
+    if getattr(options, "model", None) == "":
+        pytest.skip("a model has to be named")
+    return kind(options)
 
 
 @pytest.fixture(scope="module")
