@@ -12,10 +12,11 @@ from pipeline.option import nearest
 ENGINES: dict[str, str] = {
     "rapidocr": "pipeline.engines.rapidocr:RapidOcrEngine",
     "fake": "pipeline.engines.fake:FakeEngine",
+    "fake_stream": "pipeline.engines.fake_stream:FakeStreamingEngine",
 }
 
 BEST_FIRST = ("rapidocr",)
-"""What `auto` tries, in this order. `fake` is never chosen unasked."""
+"""What `auto` tries, in this order. The fakes are never chosen unasked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from operator import add
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.batch import BatchLimits
+from pipeline.batch import Batch, BatchLimits
 from pipeline.document import Source
 from pipeline.errors import SKIPPED_CODES, ErrorCode
 from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger
-from pipeline.result import BatchOutcome, Failure, Outcome, PageResult, Probe, Recognition, Stage, Status
+from pipeline.page import SizedPage
+from pipeline.result import Failure, Outcome, PageResult, Probe, Recognition, Stage, Status
 from pipeline.runner import drive
 from pipeline.selection import Selection
 from pipeline.stats import Totals, of_batch, of_result
@@ -25,6 +26,7 @@ from pipeline.task import (
     BatchCrashed,
     BatchEnded,
     BatchReturned,
+    PageEnded,
     PageFailed,
     PageRendered,
     PixelsLost,
@@ -34,7 +36,7 @@ from pipeline.task import (
     TaskEnded,
 )
 
-from .samples import a_document, a_report
+from .samples import NOON, a_document, a_report
 from .simulated import MAX_BLOCK, Chaos, Fate, Gathered, Scenario, SimulatedDocument, SimulatedRunner
 
 # scenarios
@@ -105,6 +107,7 @@ scenarios = st.builds(
     ),
     num_rasterizers=st.integers(1, 4),
     num_engines=st.integers(1, 3),
+    batches_at_once=st.sampled_from([1, 1, 2, 3]),
     chaos=st.builds(
         Chaos,
         seed=st.integers(0, 2**32),
@@ -142,6 +145,9 @@ class Witness:
     def should_stop(self) -> bool:
         self.has_stopped = self.stop_after is not None and self.num_looks >= self.stop_after
         return self.has_stopped
+
+    def say(self, text: str) -> None:
+        raise AssertionError(text)
 
     def look(self, flow: Flow) -> None:
         self.num_looks += 1
@@ -412,11 +418,17 @@ def _crash_alone(flow: Flow) -> None:
     flow.on(TaskEnded(task, "killed"))
 
 
+def _tell(flow: Flow, batch: Batch, sized: SizedPage) -> None:
+    """Let an engine tell of a page."""
+    flow.on(PageEnded(batch, Outcome(sized, Recognition("text", output_tokens=2), None, batch.attempt, NOON, NOON)))
+
+
 def _read(flow: Flow) -> list[PageResult]:
     """Read all batches that there are, and give what is settled."""
     while batch := flow.next_batch(1):
-        outcomes = tuple(Outcome(sized, Recognition("text"), None, batch.attempt) for sized in batch.pages)
-        flow.on(BatchEnded(batch, BatchOutcome(outcomes, a_report(batch.pages))))
+        for sized in batch.pages:
+            _tell(flow, batch, sized)
+        flow.on(BatchEnded(batch, a_report(batch.pages)))
     return flow.take_ready().results
 
 
@@ -432,7 +444,7 @@ def test_a_page_that_kills_its_engine_twice_alone_is_the_cause():
     assert first is not None
     flow.on(BatchCrashed(first, "killed"))
     second = flow.next_batch(1)
-    assert second == replace(first, attempt=2)
+    assert second == replace(first, attempt=2, alone=True)
     flow.on(BatchCrashed(second, "killed"))
     ready = flow.take_ready()
     assert _codes(ready.results) == ["engine_crashed"]
@@ -463,8 +475,8 @@ def test_a_batch_that_waited_behind_a_deadly_one_is_read_as_if_nothing_had_happe
         again = flow.next_batch(1)
         assert again == behind
     assert behind is not None
-    outcomes = (Outcome(behind.pages[0], Recognition("text"), None, 1),)
-    flow.on(BatchEnded(behind, BatchOutcome(outcomes, a_report(behind.pages))))
+    _tell(flow, behind, behind.pages[0])
+    flow.on(BatchEnded(behind, a_report(behind.pages)))
     assert _codes(_read(flow)) == [None, None]
 
 
@@ -677,8 +689,8 @@ def test_a_file_that_is_gone_or_changed_takes_no_other_name_of_its_bytes_along()
     flow.on(TaskEnded(rendering))
     batch = flow.next_batch(1)
     assert batch is not None
-    outcome = Outcome(batch.pages[0], Recognition("text"), None, 1)
-    flow.on(BatchEnded(batch, BatchOutcome((outcome,), a_report(batch.pages))))
+    _tell(flow, batch, batch.pages[0])
+    flow.on(BatchEnded(batch, a_report(batch.pages)))
     again = flow.next_task()
     assert isinstance(again, RenderTask)
     assert [(page.uri, page.page_index) for piece in again.pieces for page in piece.pages()] == [("file:///b", 1)]

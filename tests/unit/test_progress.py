@@ -40,6 +40,9 @@ def _run(progress: Progress, ticks: list[float], step_s: float) -> None:
         def should_stop(self) -> bool:
             return progress.should_stop()
 
+        def say(self, text: str) -> None:
+            progress.say(text)
+
         def look(self, flow: object) -> None:
             ticks[0] += step_s
             progress.look(flow)  # type: ignore[arg-type]
