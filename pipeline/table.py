@@ -120,11 +120,10 @@ RUNS = pa.schema(
 
 SCHEMAS = {"pages": PAGES, "documents": DOCUMENTS, "batches": BATCHES, "runs": RUNS}
 
-LATER = {"pages": ("mean_logprob", "min_logprob")}
-"""Columns that the first outputs do not have: there they count as null."""
-
-EARLIER_TYPES = {"lines": (pa.list_(pa.struct(_LINE_FIELDS)),)}
-"""Types that columns had in the first outputs; what a struct lacks counts as null."""
+EARLIER: dict[str, dict[str, pa.DataType | None]] = {
+    "pages": {"mean_logprob": None, "min_logprob": None, "lines": pa.list_(pa.struct(_LINE_FIELDS))}
+}
+"""Columns that parts of earlier versions have with another type, or not at all; what is not there is null."""
 
 Row = dict[str, Any]
 
@@ -189,7 +188,7 @@ def page_row(keys: RunKeys, result: PageResult) -> Row:
 def copied_row(keys: RunKeys, row: Row, uri: str, now: datetime) -> Row:
     """The row of a page whose bytes were read under another name: the same, of this run, and read no times."""
     own = {"run_id": keys.run_id, "uri": uri, "batch_id": None, "attempts": 0, "started_at": now, "finished_at": now}
-    return {**row, **own}
+    return {**dict.fromkeys(PAGES.names), **row, **own}
 
 
 def document_row(keys: RunKeys, document: Document, statuses: dict[str, int], error_code: str | None) -> Row:

@@ -31,10 +31,9 @@ Pixels = Sequence[tuple[Any, int]]
 
 @dataclass(slots=True)
 class Batches:
-    """See the module. `problem` is why the run cannot go on, once that is so."""
+    """See the module."""
 
     pool: Pool
-    problem: UnfinishedError | None = None
     _under_way: dict[Any, tuple[Actor, Batch]] = field(default_factory=dict)
     _waiting: tuple[Batch, Pixels] | None = None
 
@@ -134,10 +133,11 @@ class Batches:
         Several at a time, all without a report are suspects. But if it was killed for its node's memory, the node
         was full, and no page is blamed for that.
         """
+        problem: UnfinishedError | None = None
         try:
             self.pool.replace(actor, error)
         except UnfinishedError as end:
-            self.problem = end
+            problem = end
         left: list[Batch] = []
         for generator, batch in [(g, batch) for g, (a, batch) in self._under_way.items() if a is actor]:
             if generator is not ended:
@@ -151,13 +151,20 @@ class Batches:
         said = first_line(cause_of(error))
         yield from (BatchCrashed(batch, said, alone=suspects == 1) for batch in left[:suspects])
         yield from (BatchReturned(batch) for batch in left[suspects:])
+        if problem is not None:
+            raise problem
 
     def _last_words(self, generator: Any) -> Iterator[Event]:
         try:
-            while generator in self._under_way and ray.wait([generator], timeout=_LAST_WORDS_S)[0]:
+            while generator in self._under_way and self._is_ready(generator):
                 yield from self._told(generator)
         except RayError:
             pass
+
+    @staticmethod
+    def _is_ready(generator: Any) -> bool:
+        ready, _ = ray.wait([generator], timeout=_LAST_WORDS_S, fetch_local=False)
+        return bool(ready)
 
 
 def _value(generator: Any, reference: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -129,25 +129,21 @@ class ClusterRunner:
         Raises:
             UnfinishedError: the run cannot go on; all that had happened before was told by the call before.
         """
-        if self._problem is not None:
-            raise self._problem
+        self._raise_problem()
         with translated():
             self._look_around()
             self._batches.start_waiting()
             ready = self._ready(take_pages)
             events: list[Event] = []
             for item in ready:
-                try:
-                    for event in self._events_of(item):
-                        events.append(event)  # what was told before an error counts
-                        if isinstance(event, PixelsLost):
-                            self._forget_all(event.batch)
-                except UnfinishedError as error:
-                    self._problem = self._problem or error
-        self._problem = self._problem or self._batches.problem
-        if self._problem is not None and not events:
-            raise self._problem
+                events += self._told_by(item)
+        if not events:
+            self._raise_problem()
         return events
+
+    def _raise_problem(self) -> None:
+        if self._problem is not None:
+            raise self._problem
 
     def _ready(self, take_pages: bool) -> list[Any]:
         waiting: list[Any] = [*self._pool.loading(), *self._batches.under_way()]
@@ -158,6 +154,16 @@ class ClusterRunner:
         if ready:
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0, fetch_local=False)
         return list(ready)
+
+    def _told_by(self, item: Any) -> Iterator[Event]:
+        """What a reference that is ready tells; what is told before a problem counts."""
+        try:
+            for event in self._events_of(item):
+                if isinstance(event, PixelsLost):
+                    self._forget_all(event.batch)
+                yield event
+        except UnfinishedError as error:
+            self._problem = self._problem or error
 
     def _events_of(self, item: Any) -> Iterable[Event]:
         if item in self._batches:
