@@ -18,7 +18,7 @@ from pipeline.errors import SKIPPED_CODES, ErrorCode
 from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger
 from pipeline.page import SizedPage
-from pipeline.result import Failure, Outcome, PageResult, Probe, Recognition, Stage, Status
+from pipeline.result import Failure, Finish, Outcome, PageResult, Probe, Recognition, Stage, Status
 from pipeline.runner import drive
 from pipeline.selection import Selection
 from pipeline.stats import Totals, of_batch, of_result
@@ -478,6 +478,102 @@ def test_a_batch_that_waited_behind_a_deadly_one_is_read_as_if_nothing_had_happe
     _tell(flow, behind, behind.pages[0])
     flow.on(BatchEnded(behind, a_report(behind.pages)))
     assert _codes(_read(flow)) == [None, None]
+
+
+def test_a_page_is_settled_as_soon_as_it_is_told_and_its_pixels_need_no_room_any_more():
+    one_page_of_pixels = replace(FEW, raster_bytes=FIVE_PAGES.side_px**2, pages_per_task=1)
+    flow = _probed(FIVE_PAGES, replace(one_page_of_pixels, batch=BatchLimits(batch_size=5, window_pages=5)))
+    _render(flow, FIVE_PAGES)
+    assert not flow.wants_pages
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[0])
+    assert flow.wants_pages
+    (result,) = flow.take_ready().results
+    assert (result.batch_id, result.started_at, result.finished_at) == (batch.batch_id, NOON, NOON)
+    assert flow.num_in_flight == 0
+    assert not flow.finished, "its batch has not ended"
+
+
+def test_a_page_that_was_told_before_its_engine_died_is_not_read_again():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[0])
+    flow.on(BatchCrashed(batch, "killed"))
+    ready = flow.take_ready()
+    assert len(ready.results) == 1
+    assert [(report.num_pages, report.node) for report in ready.reports] == [(1, None)]
+    assert flow.totals.batched_pages == 1
+    _tell(flow, batch, batch.pages[0])
+    (left,) = _read(flow)
+    assert left.page == batch.pages[1].page
+    assert flow.totals.batched_pages == 2
+    assert flow.finished
+
+
+def test_a_page_that_is_told_twice_has_one_result():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    for sized in (batch.pages[0], batch.pages[0], batch.pages[1], batch.pages[0]):
+        _tell(flow, batch, sized)
+    flow.on(BatchEnded(batch, a_report(batch.pages)))
+    _tell(flow, batch, batch.pages[1])
+    assert _codes(_read(flow)) == [None, None]
+
+
+def test_only_pages_that_were_not_told_are_rendered_again_when_pixels_are_lost():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[1])
+    flow.on(PixelsLost(batch))
+    task = flow.next_task()
+    assert isinstance(task, RenderTask)
+    assert [page.page_index for piece in task.pieces for page in piece.pages()] == [batch.pages[0].page.page_index]
+    assert flow.next_task() is None
+
+
+def test_a_batch_that_ends_without_a_word_of_one_of_its_pages_has_that_page_read_again():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[0])
+    for _ in range(4):
+        flow.on(BatchEnded(batch, a_report(batch.pages)))
+        batch = flow.next_batch(1)
+        if batch is None:
+            break
+    assert _codes(flow.take_ready().results) in ([None, "engine_crashed"], ["engine_crashed", None])
+    assert flow.finished
+
+
+def test_pages_of_a_model_that_was_cut_short_or_repeats_itself_are_done_and_say_so():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    for sized, finish in zip(batch.pages, (Finish.LENGTH, Finish.REPETITION), strict=True):
+        flow.on(PageEnded(batch, Outcome(sized, Recognition("text", finish_reason=finish), None, 1)))
+    flow.on(BatchEnded(batch, a_report(batch.pages)))
+    assert flow.totals.pages_by_status == {"truncated": 1, "repeated": 1}
+    assert (flow.totals.pages_failed, flow.complete) == (0, True)
+
+
+@few
+@given(scenarios)
+def test_engines_die_no_more_often_than_it_takes_to_find_the_pages_that_kill_them(scenario: Scenario):
+    """Once beside others, then once for each halving and twice alone; for each such page, and for each accident."""
+    scenario = replace(scenario, chaos=replace(scenario.chaos, lost=0.0))
+    _, _, runner = _run(scenario, [])
+    deadly = sum(d.pages.count(Fate.KILLS_THE_ENGINE) for d in scenario.documents)
+    halvings = scenario.limits.batch.batch_size.bit_length()
+    assert runner.num_deaths <= runner.num_accidents + deadly * (halvings + 4)
 
 
 def test_one_crash_of_a_rasterizer_and_one_of_an_engine_do_not_make_a_page_the_cause():
