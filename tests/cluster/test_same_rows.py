@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,11 @@ def processes_named(name: str) -> list[int]:
     return found
 
 
-def kill_soon(name: str, times: int) -> threading.Thread:
-    """Kill a worker of this name as soon as there is one, again and again."""
+def kill_soon(name: str, times: int) -> Callable[[], int]:
+    """Kill a worker of this name as soon as there is one, again and again; gives what waits and says how often."""
+    killed: set[int] = set()
 
     def hunt() -> None:
-        killed: set[int] = set()
         give_up = time.monotonic() + 60
         while len(killed) < times and time.monotonic() < give_up:
             for pid in set(processes_named(name)) - killed:
@@ -69,7 +70,12 @@ def kill_soon(name: str, times: int) -> threading.Thread:
 
     thread = threading.Thread(target=hunt, daemon=True)
     thread.start()
-    return thread
+
+    def num_killed() -> int:
+        thread.join()
+        return len(killed)
+
+    return num_killed
 
 
 @pytest.fixture
@@ -119,10 +125,10 @@ def test_killed_processes_lose_no_page(victim: str, tmp_path: Path, ray_address:
         documents.pdf(tmp_path / "in" / f"{name}.pdf", 40, width_pt=600, height_pt=800)
     options = ("delay_s=0.03", "dpi=150")
     run(job(tmp_path / "in", tmp_path / "local", "", "dpi=150"))
-    hunter = kill_soon(victim, times=2)
+    num_killed = kill_soon(victim, times=2)
     # A small budget keeps the rasterizers at work for the whole run.
     report = run(job(tmp_path / "in", tmp_path / "ray", ray_address, *options, raster_memory_mb=64, actors=1))
-    hunter.join()
+    assert num_killed() > 0
     assert report.exit_code == 0
     assert rows(tmp_path / "ray") == rows(tmp_path / "local")
 
@@ -232,9 +238,9 @@ def test_an_actor_killed_in_the_middle_of_its_batches_loses_and_doubles_nothing(
         documents.pdf(tmp_path / "in" / f"{name}.pdf", 40)
     options = ("delay_s=0.05", f"batches_at_once={at_once}")
     run(job(tmp_path / "in", tmp_path / "local", "", **STREAM))
-    hunter = kill_soon("EngineActor.recognize", times=2)
+    num_killed = kill_soon("EngineActor.recognize", times=2)
     report = run(job(tmp_path / "in", tmp_path / "ray", ray_address, *options, actors=1, **STREAM))
-    hunter.join()
+    assert num_killed() > 0
     assert report.exit_code == 0
     assert rows(tmp_path / "ray") == rows(tmp_path / "local")
     assert verify(str(tmp_path / "ray"), ()).faults == []
