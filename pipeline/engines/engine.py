@@ -129,11 +129,13 @@ class StreamingEngine(Engine):
     def stream(self, batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
         """Read every page of the batch, telling of each once and in any order, and at the end what all took.
 
-        May be called from several threads at a time, none of them the one that has loaded the model. An exception in
-        place of a recognition counts for that page alone; raising counts for all pages that were not told of, as it
-        does in `recognize`. A page that was told of is done: nothing that is told of it later changes its row, and of
-        a batch for which the contract was broken the pages not told of are read again. The iterator may be closed
-        early; what it had under way is then of no use to anybody.
+        With `Needs.batches_at_once` above one it is called from several threads at a time, once the model is loaded;
+        none of them need be the thread that has loaded it.
+
+        An exception in place of a recognition counts for that page alone; raising counts for all pages that were not
+        told of, as it does in `recognize`. A page that was told of is done: nothing that is told of it later changes its
+        row, and of a batch for which the contract was broken the pages not told of are read again. The iterator may be
+        closed early; what it had under way is then of no use to anybody.
         """
 
     def recognize(self, batch: Sequence[Raster]) -> Answer:
