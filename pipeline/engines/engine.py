@@ -133,7 +133,7 @@ class StreamingEngine(Engine):
         none of them need be the thread that has loaded it.
 
         An exception in place of a recognition counts for that page alone; raising counts for all pages that were not
-        told of, as it does in `recognize`. A page that was told of is done: nothing that is told of it later changes its
+        told of, as it does in `recognize`. A page that was told of is done: nothing told of it later changes its
         row, and of a batch for which the contract was broken the pages not told of are read again. The iterator may be
         closed early; what it had under way is then of no use to anybody.
         """
