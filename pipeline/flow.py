@@ -276,8 +276,8 @@ class Flow:
                 report, cause = self._reading.crash(batch, alone=alone)
             case BatchReturned(batch):
                 report = self._reading.give_back(batch)
-            case PixelsLost(batch):
-                report, lost = self._reading.lose(batch)
+            case _:
+                report, lost = self._reading.lose(event.batch)
                 self._on_pixels_lost(lost)
         if cause is not None:
             self._on_cause(event.batch, cause, event.crash if isinstance(event, BatchCrashed) else "no word of it came")
