@@ -1,4 +1,4 @@
-"""What tests of the model share: the checkpoint that reads, pages of many sizes, and readers that are driven by hand."""
+"""What tests of the model share: the checkpoint that reads, pages of many sizes, and readers driven by hand."""
 
 from __future__ import annotations
 
