@@ -24,17 +24,16 @@ PROMPTS = (
     "",
     "识别图片中的公式，用LaTeX格式表示。",
     (
-        "Extract all information from the main body of the document image and represent it in markdown format, "
-        "ignoring headers and footers. Tables should be expressed in HTML format, formulas in the document should be "
-        "represented "
-        "using LaTeX format, and the parsing should be organized according to the reading order."
+        "Extract all information from the main body of the document image and represent it in markdown format,"
+        " ignoring headers and footers. Tables should be expressed in HTML format, formulas in the document should be"
+        " represented using LaTeX format, and the parsing should be organized according to the reading order."
     ),
     '输出格式为 JSON 数组，每个元素必须包含："box": [xmin, ymin, xmax, ymax]（坐标需归一化到 [0, 1000] 范围内）。',
     "Read.",
 )
 """Questions like those that HunyuanOCR is asked. This checkpoint answers each with the text of the page."""
 HELD_OUT_SEED = 12345
-"""Training draws its pages from another seed; of the 43 characters in 2 to 32 cells it has seen no notable share."""
+"""Training draws its pages from another seed; of all pages it can have seen no notable share."""
 
 
 @dataclass(frozen=True, slots=True)
