@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.batch import BatchLimits
 from pipeline.config import ENGINE_FLAGS, JobConfig
 from pipeline.engines import BEST_FIRST, choose, load
+from pipeline.engines.checkpoint import Checkpoint
 from pipeline.engines.engine import Engine, Spec
 from pipeline.errors import ConfigurationError, EngineUnavailableError
 from pipeline.page import RasterLimits
@@ -48,6 +49,8 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
             raise
         engine, reason = load(BEST_FIRST[0] if config.engine == "auto" else config.engine), "not usable here"
     options = engine.read_options(engine_pairs(config, engine))
+    if must_run and getattr(options, "model", None) == "":
+        Checkpoint.resolve("")
     spec = engine.spec(options)
     rule = replace(
         spec.raster,

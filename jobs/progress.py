@@ -11,6 +11,8 @@ from typing import Any
 from tqdm import tqdm
 
 from pipeline.flow import Flow
+from pipeline.result import Status
+from pipeline.stats import Totals
 
 _LINE_EVERY_S = 30.0
 
@@ -74,7 +76,7 @@ class Progress:
             bar.refresh()
         bar.initial = totals.pages_already_done
         bar.set_description(_stage(flow), refresh=False)
-        bar.set_postfix(failed=totals.pages_failed, waiting=flow.num_waiting, refresh=False)
+        bar.set_postfix({"failed": totals.pages_failed, **_cut(totals), "waiting": flow.num_waiting}, refresh=False)
         bar.update(totals.pages + totals.pages_already_done - bar.n)
 
     def _line(self, flow: Flow) -> str:
@@ -83,13 +85,20 @@ class Progress:
         done = totals.pages + totals.pages_already_done
         left = f", about {_duration((known - done) / rate)} left" if rate and known > done else ""
         failed = f", {totals.pages_failed} failed" if totals.pages_failed else ""
-        return f"{_stage(flow)}: {done} of {known} pages{failed}, {rate:.2f} pages/s{left}"
+        cut = "".join(f", {count} {status}" for status, count in _cut(totals).items())
+        return f"{_stage(flow)}: {done} of {known} pages{failed}{cut}, {rate:.2f} pages/s{left}"
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         if self._interrupted:
             raise KeyboardInterrupt
         self._interrupted = True
         self.say("finishing the batches in flight, then leaving; once more stops at once")
+
+
+def _cut(totals: Totals) -> dict[str, int]:
+    """Pages that are done and whose text is not whole, by status."""
+    counts = {str(status): totals.pages_by_status.get(status, 0) for status in (Status.TRUNCATED, Status.REPEATED)}
+    return {status: count for status, count in counts.items() if count}
 
 
 def _stage(flow: Flow) -> str:

@@ -14,11 +14,15 @@ from pipeline.page import SizedPage
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One engine call: `pages` of one `bucket`, longest first. `attempt` counts from one."""
+    """One engine call: `pages` of one `bucket`, longest first. `attempt` counts from one.
+
+    `alone` asks for a process that reads nothing else meanwhile, so that what kills it is found.
+    """
 
     bucket: int
     pages: tuple[SizedPage, ...]
     attempt: int = 1
+    alone: bool = False
 
     @property
     def batch_id(self) -> str:
@@ -48,7 +52,7 @@ class Batch:
         """The same pages as one or two batches for another attempt: how a fault is narrowed to its page."""
         middle = len(self.pages) // 2
         parts = [self.pages[:middle], self.pages[middle:]]
-        return [Batch(self.bucket, part, self.attempt + 1) for part in parts if part]
+        return [Batch(self.bucket, part, self.attempt + 1, self.alone) for part in parts if part]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ came of them; `Flow` sees to it that every page of every source ends in exactly 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pipeline.batch import Batch, BatchLimits, Packer
 from pipeline.document import Document, Source
@@ -16,7 +16,9 @@ from pipeline.errors import SKIPPED_CODES, ErrorCode
 from pipeline.intake import Intake, OpenDocument
 from pipeline.ledger import Ledger
 from pipeline.page import Page, SizedPage
-from pipeline.result import BatchOutcome, Failure, PageResult, Probe, Settled, Stage, Status
+from pipeline.rasterizing import Rasterizing
+from pipeline.reading import Reading
+from pipeline.result import BatchReport, Failure, Outcome, PageResult, Probe, Settled, Stage, Status
 from pipeline.stats import Totals, of_batch, of_result
 from pipeline.task import (
     BatchCrashed,
@@ -24,19 +26,18 @@ from pipeline.task import (
     BatchReturned,
     Event,
     FinishedDocument,
+    PageEnded,
     PageFailed,
     PageRendered,
     PageSettled,
     Piece,
+    PixelsLost,
     ProbeEnded,
     ProbeTask,
     Ready,
     RenderTask,
     TaskEnded,
 )
-
-MAX_CRASHES_ALONE = 2
-"""How often a page may bring its process down when nothing else was in it, before it is called the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +56,6 @@ class FlowLimits:
     waiting_documents: int = 4096
 
 
-_Work = tuple[Source, ...] | tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Retry:
-    """Work to be done again; `alone` if its process died, so that what kills it is found."""
-
-    work: _Work
-    alone: bool
-
-
 @dataclass(slots=True)
 class Flow:
     """See the module. `totals` counts what was settled, `pages_known` the pages of all documents probed so far."""
@@ -80,13 +70,9 @@ class Flow:
     _intake: Intake = field(init=False)
     _open: dict[str, OpenDocument] = field(default_factory=dict)
     _to_render: deque[OpenDocument] = field(default_factory=deque)
-    _retries: deque[_Retry] = field(default_factory=deque)
-    _running: dict[int, int] = field(default_factory=dict)
-    _batch_retries: deque[Batch] = field(default_factory=deque)
-    _in_flight: dict[str, Batch] = field(default_factory=dict)
-    _crashes_alone: Counter[tuple[Stage, str, int]] = field(default_factory=Counter)
+    _rasterizing: Rasterizing = field(default_factory=Rasterizing)
+    _reading: Reading = field(default_factory=Reading)
     _bytes_waiting: int = 0
-    _num_tasks: int = 0
     _stopped: bool = False
     _ready: Ready = field(default_factory=Ready)
 
@@ -98,9 +84,8 @@ class Flow:
     def finished(self) -> bool:
         """Whether nothing is left to do, or after `stop` nothing is left to wait for."""
         if self._stopped:
-            return not self._in_flight
-        idle = not (self._in_flight or self._batch_retries or self._packer.num_waiting)
-        return idle and self._rasterizing_is_over
+            return not self._reading.num_batches
+        return self._reading.is_idle and not self._packer.num_waiting and self._rasterizing_is_over
 
     @property
     def complete(self) -> bool:
@@ -114,8 +99,8 @@ class Flow:
 
     @property
     def num_in_flight(self) -> int:
-        """Pages that an engine has and has not answered for."""
-        return sum(len(batch.pages) for batch in self._in_flight.values())
+        """Pages that an engine has and has not told of."""
+        return self._reading.num_pages
 
     @property
     def wants_pages(self) -> bool:
@@ -134,34 +119,32 @@ class Flow:
     def stop(self) -> None:
         """Start nothing more; batches in flight end and count, all else is left to be done another time."""
         self._stopped = True
-        self._batch_retries.clear()
+        self._reading.stop()
 
     def next_task(self) -> ProbeTask | RenderTask | None:
         """What a free rasterizing process should do, if anything."""
         if self._stopped:
             return None
-        if self._retries:
-            retry = self._retries.popleft()
-            return self._start(retry.work, alone=retry.alone)
+        if (again := self._rasterizing.start_again()) is not None:
+            return again
         few = len(self._to_render) < max(1, self.limits.open_documents // 4)
         few = few and self._intake.num_waiting < self.limits.waiting_documents
         if few and (sources := self._next_sources()):
-            return self._start(sources)
+            return self._rasterizing.start(sources)
         if self.wants_pages and (pieces := self._next_pieces()):
-            return self._start(pieces)
+            return self._rasterizing.start(pieces)
         return None
 
     def next_batch(self, num_engines: int) -> Batch | None:
         """What a free engine should read, if anything; `num_engines` share what is left at the end."""
         if self._stopped:
             return None
-        if self._batch_retries:
-            batch: Batch | None = self._batch_retries.popleft()
-        else:
+        batch = self._reading.retry()
+        if batch is None:
             force = self._rasterizing_is_over or not self.wants_pages
             batch = self._packer.take(force=force, spread_over=num_engines)
         if batch is not None:
-            self._in_flight[batch.batch_id] = batch
+            self._reading.give(batch)
         return batch
 
     def take_ready(self) -> Ready:
@@ -173,41 +156,27 @@ class Flow:
         """Take note of what happened."""
         match event:
             case ProbeEnded(task, probe):
-                self._running[task.number] += 1
+                self._rasterizing.tell(task)
                 self._on_probe(probe)
             case PageRendered(task, sized):
-                self._running[task.number] += 1
+                self._rasterizing.tell(task)
                 self._on_rendered(sized)
             case PageSettled(task, settled):
-                self._running[task.number] += 1
+                self._rasterizing.tell(task)
                 self._on_settled(settled)
             case PageFailed(task, page, failure):
-                self._running[task.number] += 1
+                self._rasterizing.tell(task)
                 self._settle_page(page, Status.FAILED, failure)
             case TaskEnded(task, crash):
                 self._on_task_ended(task, crash)
-            case BatchEnded(batch, outcome):
-                self._on_batch(batch, outcome)
-            case BatchCrashed(batch, crash):
-                self._on_batch_crash(batch, crash)
-            case BatchReturned(batch):
-                self._batch_retries.append(self._in_flight.pop(batch.batch_id))
             case _:
-                self._on_pixels_lost(event.batch)
+                self._on_read(event)
 
     # rasterizing
 
     @property
     def _rasterizing_is_over(self) -> bool:
-        return self._intake.exhausted and not (self._to_render or self._running or self._retries)
-
-    def _start(self, work: _Work, *, alone: bool = False) -> ProbeTask | RenderTask:
-        self._num_tasks += 1
-        self._running[self._num_tasks] = 0
-        sources = tuple(item for item in work if isinstance(item, Source))
-        if sources:
-            return ProbeTask(self._num_tasks, sources, alone)
-        return RenderTask(self._num_tasks, tuple(item for item in work if isinstance(item, Piece)), alone)
+        return self._intake.exhausted and not self._to_render and self._rasterizing.is_idle
 
     def _pass_over(self) -> int:
         passed = self._intake.pass_over()
@@ -217,7 +186,7 @@ class Flow:
 
     def _next_sources(self) -> tuple[Source, ...]:
         """Few at first, so that the first pages come soon; then as many as a task takes."""
-        wanted = min(self.limits.sources_per_task, 1 << min(self._num_tasks // 2, 30))
+        wanted = min(self.limits.sources_per_task, 1 << min(self._rasterizing.num_tasks // 2, 30))
         found: list[Source] = []
         while len(found) < wanted:
             self._pass_over()
@@ -279,25 +248,9 @@ class Flow:
         self._settle(PageResult(document, page, settled.status, settled.recognition, settled.failure, settled.sized))
 
     def _on_task_ended(self, task: ProbeTask | RenderTask, crash: str | None) -> None:
-        num_received = self._running.pop(task.number)
-        items: _Work = task.items()
-        left = items[num_received:]
-        if not left:
-            return
-        reason = crash or "the task ended before all was told"
-        if not task.alone:
-            self._retries.append(_Retry(left, alone=True))
-        elif len(items) > 1:
-            parts = [part for part in (left[:1], left[1:]) if part]
-            self._retries.extend(_Retry(part, alone=True) for part in parts)
-        elif self._is_the_cause(Stage.RASTERIZE, left[0].key):
-            self._give_up(left[0], reason)
-        else:
-            self._retries.append(_Retry(left, alone=True))
-
-    def _is_the_cause(self, stage: Stage, key: tuple[str, int]) -> bool:
-        self._crashes_alone[stage, *key] += 1
-        return self._crashes_alone[stage, *key] >= MAX_CRASHES_ALONE
+        cause = self._rasterizing.end(task)
+        if cause is not None:
+            self._give_up(cause, crash or "the task ended before all was told")
 
     def _give_up(self, item: Source | Piece, reason: str) -> None:
         stage = Stage.DISCOVER if isinstance(item, Source) else Stage.RASTERIZE
@@ -310,50 +263,56 @@ class Flow:
 
     # recognizing
 
-    def _on_batch(self, batch: Batch, outcome: BatchOutcome) -> None:
-        del self._in_flight[batch.batch_id]
-        self._ready.reports.append(outcome.report)
-        self.totals += of_batch(outcome.report)
-        for page in outcome.pages:
-            self._bytes_waiting -= page.sized.num_bytes
-            status = page.recognition.status if page.recognition else Status.FAILED
-            result = PageResult(
-                self._open[page.sized.page.uri].document,
-                page.sized.page,
-                status,
-                page.recognition,
-                page.failure,
-                page.sized,
-                batch.batch_id,
-                page.attempts,
-                outcome.report.started_at,
-                outcome.report.finished_at,
-            )
-            self._settle(result)
+    def _on_read(self, event: PageEnded | BatchEnded | BatchCrashed | BatchReturned | PixelsLost) -> None:
+        report: BatchReport | None = None
+        cause: SizedPage | None = None
+        match event:
+            case PageEnded(batch, outcome):
+                if self._reading.tell(batch, outcome):
+                    self._on_page(batch, outcome)
+            case BatchEnded(batch, whole):
+                report, cause = self._reading.end(batch, whole)
+            case BatchCrashed(batch, _, alone):
+                report, cause = self._reading.crash(batch, alone=alone)
+            case BatchReturned(batch):
+                report = self._reading.give_back(batch)
+            case _:
+                report, lost = self._reading.lose(event.batch)
+                self._on_pixels_lost(lost)
+        if cause is not None:
+            self._on_cause(event.batch, cause, event.crash if isinstance(event, BatchCrashed) else "no word of it came")
+        if report is not None:
+            self._ready.reports.append(report)
+            self.totals += of_batch(report)
 
-    def _on_batch_crash(self, batch: Batch, crash: str) -> None:
-        del self._in_flight[batch.batch_id]
-        if self._stopped:
-            return
-        if len(batch.pages) > 1:
-            self._batch_retries.extend(batch.halves())
-            return
-        sized = batch.pages[0]
-        if not self._is_the_cause(Stage.RECOGNIZE, sized.page.key):
-            self._batch_retries.append(replace(batch, attempt=batch.attempt + 1))
-            return
+    def _on_page(self, batch: Batch, outcome: Outcome) -> None:
+        sized, recognition = outcome.sized, outcome.recognition
+        self._bytes_waiting -= sized.num_bytes
+        result = PageResult(
+            self._open[sized.page.uri].document,
+            sized.page,
+            recognition.status if recognition else Status.FAILED,
+            recognition,
+            outcome.failure,
+            sized,
+            batch.batch_id,
+            outcome.attempts,
+            outcome.started_at,
+            outcome.finished_at,
+        )
+        self._settle(result)
+
+    def _on_cause(self, batch: Batch, sized: SizedPage, crash: str) -> None:
         self._bytes_waiting -= sized.num_bytes
         message = f"the engine's process died each time it read this page: {crash}"
         failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_CRASHED, message)
         self._settle_page(sized.page, Status.FAILED, failure, sized, batch.batch_id, batch.attempt)
 
-    def _on_pixels_lost(self, batch: Batch) -> None:
-        del self._in_flight[batch.batch_id]
-        for sized in batch.pages:
+    def _on_pixels_lost(self, pages: Sequence[SizedPage]) -> None:
+        for sized in pages:
             self._bytes_waiting -= sized.num_bytes
             index = sized.page.page_index
-            piece = Piece(self._open[sized.page.uri].document, index, index + 1)
-            self._retries.append(_Retry((piece,), alone=False))
+            self._rasterizing.add(Piece(self._open[sized.page.uri].document, index, index + 1))
 
     # settling
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -13,11 +12,12 @@ from pipeline.engines.engine import Engine
 from pipeline.errors import EngineBrokenError, EngineLostError
 from pipeline.page import Page, Raster, RasterLimits, RasterRule
 from pipeline.raster import probe, render_pages
-from pipeline.result import Settled
+from pipeline.result import BatchReport, Settled
 from pipeline.step import Place, step
 from pipeline.task import (
     BatchEnded,
     Event,
+    PageEnded,
     PageFailed,
     PageRendered,
     PageSettled,
@@ -48,8 +48,9 @@ class LocalRunner:
         self._limits = limits
         self._place = Place.here()
         self._events: Iterator[Event] | None = None
-        self._batches: deque[Batch] = deque()
+        self._reading: Iterator[Event] | None = None
         self._rasters: dict[tuple[str, int], Raster] = {}
+        self._said = False
 
     def num_engines(self) -> int:
         """One."""
@@ -60,8 +61,8 @@ class LocalRunner:
         return self._events is None
 
     def has_free_engine(self) -> bool:
-        """Whether no batch waits."""
-        return not self._batches
+        """Whether no batch is being read."""
+        return self._reading is None
 
     def start_task(self, task: ProbeTask | RenderTask) -> None:
         """Remember the task; `wait` works on it, one page a call."""
@@ -71,17 +72,20 @@ class LocalRunner:
             self._events = self._render(task, task.pieces)
 
     def start_batch(self, batch: Batch) -> None:
-        """Remember the batch; the next `wait` reads it."""
-        self._batches.append(batch)
+        """Remember the batch; `wait` reads on in it, one page a call."""
+        self._reading = self._read(batch)
 
     def wait(self, *, take_pages: bool) -> list[Event]:
-        """Read the waiting batch, or else do one page of the task under way.
+        """Read one page of the batch under way, or else do one page of the task under way.
 
         Raises:
             UnfinishedError: what `step` raises, or an `EngineLostError`: a broken engine cannot be replaced here.
         """
-        if self._batches:
-            return [self._read(self._batches.popleft())]
+        if self._reading is not None:
+            event = next(self._reading)
+            if isinstance(event, BatchEnded):
+                self._reading = None
+            return [event]
         if self._events is None or not take_pages:
             return []
         event = next(self._events)
@@ -95,16 +99,22 @@ class LocalRunner:
 
     def close(self) -> None:
         """Drop all pixels."""
+        self._reading = None
         self._rasters.clear()
 
-    def _read(self, batch: Batch) -> BatchEnded:
+    def notices(self) -> list[str]:
+        """What the engine has had to say after loading, the first time."""
+        said, self._said = self._said, True
+        return [self._engine.notice] if self._engine.notice and not said else []
+
+    def _read(self, batch: Batch) -> Iterator[Event]:
         rasters = [self._rasters[sized.page.key] for sized in batch.pages]
         try:
-            outcome = step(self._engine, batch, rasters, place=self._place, submitted_at=datetime.now(UTC))
+            for told in step(self._engine, batch, rasters, place=self._place, submitted_at=datetime.now(UTC)):
+                yield BatchEnded(batch, told) if isinstance(told, BatchReport) else PageEnded(batch, told)
         except EngineBrokenError as error:
             problem = f"the engine is broken and needs a new process, so start again: {error}"
             raise EngineLostError(problem) from error
-        return BatchEnded(batch, outcome)
 
     def _probe(self, task: ProbeTask, sources: tuple[Source, ...]) -> Iterator[Event]:
         for source in sources:

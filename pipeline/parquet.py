@@ -79,14 +79,15 @@ def read_columns(store: Store, table: str, columns: Sequence[str]) -> Iterator[I
 def rows_of_documents(store: Store, key: str, document_ids: Collection[str], config_fingerprint: str) -> Iterator[Row]:
     """The whole rows of some documents' pages in one part of `pages`, in their order; raises as `read_part` does.
 
-    Only row groups that hold one of them are fetched whole.
+    Only row groups that hold one of them are fetched whole. Rows of an earlier version lack what it did not write.
     """
     wanted = pa.array(sorted(document_ids), pa.string())
     with _opened(store, key) as file:
+        names = [name for name in PAGES.names if name in file.schema_arrow.names]
         for number in range(file.num_row_groups):
             ids = _groups(file, [number], ["document_id"]).column("document_id")
             if pc.any(pc.is_in(ids, wanted)).as_py():
-                group = _groups(file, [number], PAGES.names)
+                group = _groups(file, [number], names)
                 ours = pc.equal(group.column("config_fingerprint"), config_fingerprint)
                 yield from group.filter(pc.and_(pc.is_in(ids, wanted), ours)).to_pylist()
 

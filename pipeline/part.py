@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.parquet import decode
 from pipeline.result import one_line
-from pipeline.table import SCHEMAS
+from pipeline.table import EARLIER, SCHEMAS
 
 _NAME = re.compile(r"([a-z]+)/run_date=(\d{4}-\d\d-\d\d)/([\w.-]+)-(\d{5,})\.parquet", re.ASCII)
 
@@ -63,22 +63,27 @@ class Part:
         return int(self._data.num_rows)
 
     def schema_difference(self) -> str | None:
-        """How the columns differ from those of the table, in one line; None if they do not."""
+        """How the columns differ from those of the table, now or earlier, in one line; None if they do not."""
         wanted, found = SCHEMAS[self.name.table], self._data.schema
-        said = [f"lacks {name}" for name in wanted.names if name not in found.names]
+        earlier = EARLIER.get(self.name.table, {})
+        lacking = [name for name in wanted.names if name not in found.names]
+        said = [f"lacks {name}" for name in lacking if earlier.get(name, wanted) is not None]
         said += [f"has {one_line(name)} besides" for name in found.names if name not in wanted.names]
         for name in wanted.names:
             kinds = found.field(name).type if found.names.count(name) == 1 else None
-            if kinds is not None and kinds != wanted.field(name).type:
+            if kinds is not None and kinds not in (wanted.field(name).type, earlier.get(name)):
                 said.append(f"{name} is {kinds}, not {wanted.field(name).type}")
-        if not said and found.names != wanted.names:
+        if not said and found.names != [name for name in wanted.names if name not in lacking]:
             said.append("the columns stand in another order")
         return "; ".join(said) or None
 
     def has(self, columns: Sequence[str]) -> bool:
-        """Whether each of these columns is there once, with the type that it has in the table."""
-        schema, wanted = self._data.schema, SCHEMAS[self.name.table]
-        return all(schema.names.count(c) == 1 and schema.field(c).type == wanted.field(c).type for c in columns)
+        """Whether each of these columns is there once, with the type that it has in the table or had earlier."""
+        schema, wanted, earlier = self._data.schema, SCHEMAS[self.name.table], EARLIER.get(self.name.table, {})
+        return all(
+            schema.names.count(c) == 1 and schema.field(c).type in (wanted.field(c).type, earlier.get(c))
+            for c in columns
+        )
 
     def damage(self) -> str | None:
         """What Arrow finds wrong with the values (text that is not UTF-8, offsets out of range), if anything."""

@@ -209,39 +209,43 @@ class PageResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What `pipeline.step` made of one page of a batch, before it is joined with its document again."""
+    """What `pipeline.step` made of one page of a batch, before it is joined with its document again.
+
+    `started_at` is when the batch was begun, `finished_at` when the engine told of the page.
+    """
 
     sized: SizedPage
     recognition: Recognition | None
     failure: Failure | None
     attempts: int
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What one batch took: times in seconds, memory in bytes, and where it ran."""
+    """What one batch took: times in seconds, memory in bytes, and where it ran.
+
+    Of a batch that was cut short nobody knows where it ran, and `num_told` says of how many of its pages was told.
+    """
 
     batch: Batch
-    node: str
-    device: str
-    actor: str
-    started_at: datetime
-    finished_at: datetime
-    queue_s: float
-    total_s: float
+    node: str | None
+    device: str | None
+    actor: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    queue_s: float | None
+    total_s: float | None
     timings: Timings
     output_tokens: tuple[int, ...]
     idle_ratio: float | None
     host_memory_bytes: int | None
-    gpu_memory_allocated_bytes: int | None = None
-    gpu_memory_reserved_bytes: int | None = None
-    gpu_utilization: float | None = None
+    gpu: GpuUse | None = None
     oom_splits: int = 0
+    num_told: int | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class BatchOutcome:
-    """One `Outcome` for each page of the batch, in its order, and the report."""
-
-    pages: tuple[Outcome, ...]
-    report: BatchReport
+    @property
+    def num_pages(self) -> int:
+        """Pages that were told of under the name of this batch."""
+        return len(self.batch.pages) if self.num_told is None else self.num_told

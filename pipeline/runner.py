@@ -41,15 +41,21 @@ class Runner(Protocol):
     def forget(self, page: Page) -> None:
         """Drop the pixels of a page, if there are any."""
 
+    def notices(self) -> Iterable[str]:
+        """What engines have had to say after loading, each line once a run; see `pipeline.engines.engine.Engine`."""
+
     def close(self) -> None:
         """End all processes and remove temporary files."""
 
 
 class Watch(Protocol):
-    """Looks on: shows a person how far the run is, and says when it should stop."""
+    """Looks on: shows a person how far the run is and what it has to say, and says when it should stop."""
 
     def should_stop(self) -> bool:
         """Whether to finish what is in flight and leave."""
+
+    def say(self, text: str) -> None:
+        """Show a line."""
 
     def look(self, flow: Flow) -> None:
         """Called often, with the state of the flow."""
@@ -68,6 +74,8 @@ def drive(flow: Flow, runner: Runner, committer: Committer, watch: Watch) -> Non
             _hand_out(flow, runner)
             for event in runner.wait(take_pages=flow.wants_pages):
                 flow.on(event)
+            for notice in runner.notices():
+                watch.say(notice)
             ready = flow.take_ready()
             for result in ready.results:
                 if result.page is not None:

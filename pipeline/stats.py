@@ -76,14 +76,14 @@ def of_result(result: PageResult) -> Totals:
 
 
 def of_batch(report: BatchReport) -> Totals:
-    """One batch's contribution."""
+    """One batch's contribution; of one that was cut short, those of its pages that were told of."""
     batch = report.batch
     return Totals(
         batches=1,
-        batched_pages=len(batch.pages),
+        batched_pages=report.num_pages,
         length_tokens=sum(batch.lengths),
         padded_tokens=batch.padded_tokens,
-        engine_s=report.total_s,
+        engine_s=report.total_s or 0.0,
     )
 
 

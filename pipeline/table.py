@@ -15,7 +15,8 @@ from pipeline.result import BatchReport, PageResult, Status
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TIME = pa.timestamp("us", tz="UTC")
-_LINE = pa.struct([("text", pa.large_string()), ("bbox", pa.list_(pa.float32())), ("score", pa.float32())])
+_LINE_FIELDS = [("text", pa.large_string()), ("bbox", pa.list_(pa.float32())), ("score", pa.float32())]
+_LINE = pa.struct([*_LINE_FIELDS, ("min_logprob", pa.float32())])
 
 PAGES = pa.schema(
     [
@@ -40,6 +41,8 @@ PAGES = pa.schema(
         ("output_tokens", pa.int32()),
         ("finish_reason", pa.string()),
         ("confidence", pa.float32()),
+        ("mean_logprob", pa.float32()),
+        ("min_logprob", pa.float32()),
         ("engine", pa.string()),
         ("model", pa.string()),
         ("model_revision", pa.string()),
@@ -117,6 +120,11 @@ RUNS = pa.schema(
 
 SCHEMAS = {"pages": PAGES, "documents": DOCUMENTS, "batches": BATCHES, "runs": RUNS}
 
+EARLIER: dict[str, dict[str, pa.DataType | None]] = {
+    "pages": {"mean_logprob": None, "min_logprob": None, "lines": pa.list_(pa.struct(_LINE_FIELDS))}
+}
+"""Columns that parts of earlier versions have with another type, or not at all; what is not there is null."""
+
 Row = dict[str, Any]
 
 
@@ -139,7 +147,8 @@ def clean(text: str) -> str:
 def page_row(keys: RunKeys, result: PageResult) -> Row:
     """The row of one page, or of a document that has none."""
     sized, recognition, failure = result.sized, result.recognition, result.failure
-    message = failure.message if failure else (sized.warning if sized else None)
+    complaint = failure.message if failure else (sized.warning if sized else None)
+    message = "; ".join(filter(None, (complaint, recognition.note if recognition else None)))
     read = recognition is not None and result.batch_id is not None
     return {
         "run_id": keys.run_id,
@@ -163,12 +172,14 @@ def page_row(keys: RunKeys, result: PageResult) -> Row:
         "output_tokens": recognition.output_tokens if recognition else None,
         "finish_reason": recognition.finish_reason if recognition else None,
         "confidence": recognition.confidence if recognition else None,
+        "mean_logprob": recognition.mean_logprob if recognition else None,
+        "min_logprob": recognition.min_logprob if recognition else None,
         "engine": keys.engine.name if result.batch_id else None,
         "model": keys.engine.model if read else None,
         "model_revision": keys.engine.model_revision if read else None,
         "task": keys.engine.task if read else None,
         "batch_id": result.batch_id,
-        "attempts": result.attempts,
+        "attempts": result.attempts + (recognition.tries - 1 if recognition else 0),
         "started_at": result.started_at,
         "finished_at": result.finished_at,
     }
@@ -177,7 +188,7 @@ def page_row(keys: RunKeys, result: PageResult) -> Row:
 def copied_row(keys: RunKeys, row: Row, uri: str, now: datetime) -> Row:
     """The row of a page whose bytes were read under another name: the same, of this run, and read no times."""
     own = {"run_id": keys.run_id, "uri": uri, "batch_id": None, "attempts": 0, "started_at": now, "finished_at": now}
-    return {**row, **own}
+    return {**dict.fromkeys(PAGES.names), **row, **own}
 
 
 def document_row(keys: RunKeys, document: Document, statuses: dict[str, int], error_code: str | None) -> Row:
@@ -200,6 +211,7 @@ def document_row(keys: RunKeys, document: Document, statuses: dict[str, int], er
 def batch_row(keys: RunKeys, report: BatchReport) -> Row:
     """The row of one batch."""
     batch, lengths, tokens = report.batch, report.batch.lengths, report.output_tokens
+    seconds = None if report.total_s is None else max(report.total_s, 1e-9)
     return {
         "run_id": keys.run_id,
         "batch_id": batch.batch_id,
@@ -207,7 +219,7 @@ def batch_row(keys: RunKeys, report: BatchReport) -> Row:
         "node": report.node,
         "device": report.device,
         "actor": report.actor,
-        "batch_size": len(lengths),
+        "batch_size": report.num_pages,
         "length_min": min(lengths),
         "length_max": max(lengths),
         "length_sum": sum(lengths),
@@ -222,16 +234,16 @@ def batch_row(keys: RunKeys, report: BatchReport) -> Row:
         "prefill_s": report.timings.prefill_s,
         "decode_s": report.timings.decode_s,
         "total_s": report.total_s,
-        "pages_per_s": len(lengths) / max(report.total_s, 1e-9),
-        "tokens_per_s": sum(tokens) / max(report.total_s, 1e-9),
-        "gpu_memory_allocated_bytes": report.gpu_memory_allocated_bytes,
-        "gpu_memory_reserved_bytes": report.gpu_memory_reserved_bytes,
+        "pages_per_s": report.num_pages / seconds if seconds else None,
+        "tokens_per_s": sum(tokens) / seconds if seconds else None,
+        "gpu_memory_allocated_bytes": report.gpu.allocated_bytes if report.gpu else None,
+        "gpu_memory_reserved_bytes": report.gpu.reserved_bytes if report.gpu else None,
         "host_memory_bytes": report.host_memory_bytes,
-        "gpu_utilization": report.gpu_utilization,
+        "gpu_utilization": report.gpu.utilization if report.gpu else None,
         "oom_splits": report.oom_splits,
         "started_at": report.started_at,
     }
 
 
 def _line_row(line: Any) -> Row:
-    return {"text": clean(line.text), "bbox": line.bbox, "score": line.score}
+    return {"text": clean(line.text), "bbox": line.bbox, "score": line.score, "min_logprob": line.min_logprob}

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pipeline.batch import Batch
 from pipeline.document import Document, Source
 from pipeline.page import Page, SizedPage
-from pipeline.result import BatchOutcome, BatchReport, Failure, PageResult, Probe, Settled
+from pipeline.result import BatchReport, Failure, Outcome, PageResult, Probe, Settled
+
+MAX_CRASHES_ALONE = 2
+"""How often a page may bring its process down when nothing else was in it, before it is called the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,31 +112,40 @@ class TaskEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchEnded:
-    """A batch was read."""
+class PageEnded:
+    """An engine has told of one page of a batch."""
 
     batch: Batch
-    outcome: BatchOutcome
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnded:
+    """A batch was read; each of its pages was told before."""
+
+    batch: Batch
+    report: BatchReport
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCrashed:
-    """The engine's process died while it read a batch."""
+    """The engine's process died while it read a batch; `alone` means that it read nothing else at the time."""
 
     batch: Batch
     crash: str
+    alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReturned:
-    """A batch was given back unread, its pixels still there: the engine's process died under one before it."""
+    """What is untold of a batch was given back, its pixels still there, and for no fault of these pages."""
 
     batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
 class PixelsLost:
-    """A batch could not be run because pixels vanished with the node that held them."""
+    """What is untold of a batch could not be read because pixels vanished with the node that held them."""
 
     batch: Batch
 
@@ -144,6 +156,7 @@ Event = (
     | PageSettled
     | PageFailed
     | TaskEnded
+    | PageEnded
     | BatchEnded
     | BatchCrashed
     | BatchReturned

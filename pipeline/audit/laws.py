@@ -21,6 +21,7 @@ _STATUSES = frozenset(str(status) for status in Status)
 _CODES = frozenset(str(code) for code in ErrorCode)
 _COMPLETE = ("done", "pages_failed")
 _NUMBERS = ("pages", "pages_copied", "batches", "batched_pages")
+_READ = (Status.OK, Status.TRUNCATED, Status.REPEATED)
 _OUTCOMES = (*_COMPLETE, "interrupted", "unfinished")
 
 
@@ -59,10 +60,10 @@ def row_faults(row: PageRow) -> Iterator[str]:
             yield f"status is {row.status} and there is no error_code"
         elif row.error_code not in _CODES:
             yield f"error_code '{row.error_code}' is unknown"
-    if row.status == Status.OK and not row.has_text:
-        yield "status is ok and there is no text"
-    if row.status == Status.OK and row.error_code is not None:
-        yield f"status is ok and error_code is {row.error_code}"
+    if row.status in _READ and not row.has_text:
+        yield f"status is {row.status} and there is no text"
+    if row.status in _READ and row.error_code is not None:
+        yield f"status is {row.status} and error_code is {row.error_code}"
     if row.document_id is not None and not _SHA256.fullmatch(row.document_id):
         yield f"document_id '{row.document_id}' is no SHA-256 in hex"
     yield from _faults_of_place(row)

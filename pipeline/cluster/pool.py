@@ -14,8 +14,8 @@ from pipeline.engines.engine import Engine, Needs
 from pipeline.errors import EngineLostError
 from pipeline.result import one_line
 
-_IN_FLIGHT = 2
-"""Batches given to an actor: one that it reads and one whose pixels travel meanwhile."""
+_AHEAD = 1
+"""Batches given to an actor beyond those that it reads: their pixels travel meanwhile."""
 
 _MAX_DEATHS_IN_A_ROW = 12
 """Engine processes that may die without one batch read in between; narrowing a batch of 64 to its page takes 8."""
@@ -26,11 +26,15 @@ _MAX_DEATHS_BEFORE_THE_FIRST = 3
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """One engine process: `loading` is its load under way or None, `batches` how many it has been given."""
+    """One engine process: `loading` is its load under way or None, `batches` how many it has been given.
+
+    While `is_closed` it is given no more, since the batch that it has is to be read alone.
+    """
 
     handle: Any
     loading: Any
     batches: int = 0
+    is_closed: bool = False
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class Pool:
     engine_options: Any
     needs: Needs
     actors: list[Actor] = field(default_factory=list)
+    _notices: dict[str, bool] = field(default_factory=dict)
     _deaths_in_a_row: int = 0
     _has_loaded: bool = False
 
@@ -56,9 +61,20 @@ class Pool:
             self.actors.append(self._start())
 
     def freest(self) -> Actor | None:
-        """The loaded actor with least to do, if any has fewer than two batches."""
-        free = [a for a in self.actors if a.loading is None and a.batches < _IN_FLIGHT]
+        """The loaded actor with least to do, if any has fewer batches than it may have."""
+        most = self.needs.batches_at_once + _AHEAD
+        free = [a for a in self.actors if a.loading is None and a.batches < most and not a.is_closed]
         return min(free, key=lambda actor: actor.batches, default=None)
+
+    def idle(self) -> Actor | None:
+        """A loaded actor with nothing to do, if there is one."""
+        return next((a for a in self.actors if a.loading is None and not a.batches), None)
+
+    def notices(self) -> list[str]:
+        """What actors have had to say after loading: each line once, however many actors say it."""
+        new = [notice for notice, is_told in self._notices.items() if not is_told]
+        self._notices.update(dict.fromkeys(new, True))
+        return new
 
     def loading(self) -> list[Any]:
         """References to what is loading."""
@@ -75,7 +91,7 @@ class Pool:
         if actor is None:  # given up or replaced meanwhile
             return
         try:
-            ray.get(reference)
+            notice = ray.get(reference)
         except RayTaskError as error:
             said = one_line(str(cause_of(error)) or type(cause_of(error)).__name__)
             raise EngineLostError(f"engine {self.engine.name} cannot be loaded: {said}") from error
@@ -85,6 +101,8 @@ class Pool:
             self.replace(actor, error)
             return
         actor.loading, self._has_loaded = None, True
+        if notice:
+            self._notices.setdefault(notice, False)
 
     def count_read(self) -> None:
         """A batch was read: the deaths so far were not in a row."""
@@ -114,5 +132,7 @@ class Pool:
         needs = self.needs
         memory = {"memory": needs.memory_bytes} if needs.memory_bytes else {}
         remote_class: Any = EngineActor
-        handle = remote_class.options(num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, **memory).remote()
+        handle = remote_class.options(
+            num_cpus=needs.num_cpus, num_gpus=needs.num_gpus, max_concurrency=needs.batches_at_once, **memory
+        ).remote()
         return Actor(handle, handle.load.remote(self.engine, self.engine_options))

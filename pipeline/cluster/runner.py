@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
 from pipeline.batch import Batch
+from pipeline.cluster.batches import Batches
 from pipeline.cluster.launch import ClusterOptions, launch
-from pipeline.cluster.pool import Actor, Pool
+from pipeline.cluster.pool import Pool
 from pipeline.cluster.remote import probe_task, render_task
 from pipeline.cluster.surroundings import Surroundings, living_nodes
-from pipeline.cluster.trouble import (
-    cause_of,
-    ending,
-    first_line,
-    is_death,
-    is_no_memory,
-    is_of_node,
-    pixels_are_gone,
-    translated,
-)
+from pipeline.cluster.trouble import ending, first_line, is_of_node, translated
 from pipeline.engines.engine import Engine, Needs
 from pipeline.errors import ClusterError, UnfinishedError
 from pipeline.page import Page, RasterRule, SizedPage
@@ -31,9 +23,6 @@ from pipeline.placement import width
 from pipeline.result import Settled, Unrendered, one_line
 from pipeline.scratch import Scratch
 from pipeline.task import (
-    BatchCrashed,
-    BatchEnded,
-    BatchReturned,
     Event,
     PageFailed,
     PageRendered,
@@ -47,9 +36,6 @@ from pipeline.task import (
 
 _BACKPRESSURE: dict[str, Any] = {"_generator_backpressure_num_objects": 4}
 """Objects that a rasterizer may have made and the driver not taken: two blocks of pages."""
-
-_LAST_WORDS_S = 10.0
-"""How long to wait for what a dead actor may have answered before."""
 
 _MAX_LOST_IN_A_ROW = 8
 """Tasks with one page that may go down with their node, or be killed for its memory, while no other tells a page."""
@@ -78,9 +64,9 @@ class ClusterRunner:
     rule: RasterRule
     options: ClusterOptions
     _pool: Pool = field(init=False)
+    _batches: Batches = field(init=False)
     _surroundings: Surroundings = field(init=False)
     _streams: dict[Any, _Stream] = field(default_factory=dict)
-    _batches: dict[Any, tuple[Actor, Batch]] = field(default_factory=dict)
     _pixels: dict[tuple[str, int], tuple[Any, int]] = field(default_factory=dict)
     _num_rasterizers: int = 0
     _lost_in_a_row: int = 0
@@ -91,6 +77,7 @@ class ClusterRunner:
         # Memory is declared on a joined cluster only, where it decides placement; here it decides nothing.
         declared = self.needs if self.options.address else replace(self.needs, memory_bytes=0)
         self._pool = Pool(self.engine, self.engine_options, declared)
+        self._batches = Batches(self._pool)
 
     def start(self) -> None:
         """Start or join Ray, and begin to load the engines.
@@ -117,8 +104,8 @@ class ClusterRunner:
         return len(self._streams) < self._num_rasterizers
 
     def has_free_engine(self) -> bool:
-        """Whether a loaded actor has fewer than two batches."""
-        return self._pool.freest() is not None
+        """Whether a loaded actor may have one more batch."""
+        return self._batches.has_room()
 
     def start_task(self, task: ProbeTask | RenderTask) -> None:
         """Submit a rasterizing task."""
@@ -133,16 +120,8 @@ class ClusterRunner:
 
     def start_batch(self, batch: Batch) -> None:
         """Give a batch to the actor with least to do; pixels go by reference."""
-        actor = self._pool.freest()
-        if actor is None:
-            raise RuntimeError("start_batch needs a free engine: ask has_free_engine first")
-        pixels = [self._pixels[sized.page.key] for sized in batch.pages]
-        numbers = {block: number for number, block in enumerate(dict.fromkeys(block for block, _ in pixels))}
-        places = [(numbers[block], position) for block, position in pixels]
-        actor.batches += 1
         with translated():
-            reference = actor.handle.recognize.remote(batch, datetime.now(UTC), places, *numbers)
-        self._batches[reference] = (actor, batch)
+            self._batches.start(batch, [self._pixels[sized.page.key] for sized in batch.pages])
 
     def wait(self, *, take_pages: bool) -> list[Event]:
         """What has happened within a fifth of a second.
@@ -150,23 +129,24 @@ class ClusterRunner:
         Raises:
             UnfinishedError: the run cannot go on; all that had happened before was told by the call before.
         """
-        if self._problem is not None:
-            raise self._problem
+        self._raise_problem()
         with translated():
             self._look_around()
+            self._batches.start_waiting()
             ready = self._ready(take_pages)
             events: list[Event] = []
             for item in ready:
-                try:
-                    events += self._events_of(item)
-                except UnfinishedError as error:
-                    self._problem = self._problem or error
-        if self._problem is not None and not events:
-            raise self._problem
+                events += self._told_by(item)
+        if not events:
+            self._raise_problem()
         return events
 
+    def _raise_problem(self) -> None:
+        if self._problem is not None:
+            raise self._problem
+
     def _ready(self, take_pages: bool) -> list[Any]:
-        waiting: list[Any] = [*self._pool.loading(), *self._batches]
+        waiting: list[Any] = [*self._pool.loading(), *self._batches.under_way()]
         waiting += [g for g, stream in self._streams.items() if take_pages or isinstance(stream.task, ProbeTask)]
         if not waiting:
             return []
@@ -175,17 +155,35 @@ class ClusterRunner:
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0, fetch_local=False)
         return list(ready)
 
-    def _events_of(self, item: Any) -> list[Event]:
+    def _told_by(self, item: Any) -> Iterator[Event]:
+        """What a reference that is ready tells; what is told before a problem counts."""
+        try:
+            for event in self._events_of(item):
+                if isinstance(event, PixelsLost):
+                    self._forget_all(event.batch)
+                yield event
+        except UnfinishedError as error:
+            self._problem = self._problem or error
+
+    def _events_of(self, item: Any) -> Iterable[Event]:
         if item in self._batches:
-            return self._batch_events(item)
+            return self._batches.events(item)
         if item in self._streams:
             return self._stream_events(item)
         self._pool.take_loaded(item)
         return []
 
+    def notices(self) -> list[str]:
+        """What engines have had to say after loading, each line once."""
+        return self._pool.notices()
+
     def forget(self, page: Page) -> None:
         """Let go of a page's pixels; Ray frees them when no actor maps them any more."""
         self._pixels.pop(page.key, None)
+
+    def _forget_all(self, batch: Batch) -> None:
+        for sized in batch.pages:
+            self.forget(sized.page)
 
     def close(self) -> None:
         """Give everything back: kill the actors, stop or leave Ray, remove its temporary files."""
@@ -204,7 +202,7 @@ class ClusterRunner:
         Raises:
             ClusterError: what the run needs has been on no node for the grace, or the head node is gone.
         """
-        num_actors = self._surroundings.look(len(self._pool.actors), is_reading=bool(self._batches))
+        num_actors = self._surroundings.look(len(self._pool.actors), is_reading=bool(self._batches.under_way()))
         if num_actors is not None:
             self._pool.resize(num_actors)
             if self.options.address:
@@ -213,48 +211,6 @@ class ClusterRunner:
                 self._num_rasterizers = wide.num_rasterizers
 
     # events
-
-    def _batch_events(self, reference: Any) -> list[Event]:
-        """What became of a batch; and if its actor has died, of all that the actor had."""
-        actor, batch = self._batches[reference]
-        try:
-            ended: Event = BatchEnded(batch, ray.get(reference))
-            self._pool.count_read()
-        except RayError as error:
-            if pixels_are_gone(error):
-                for sized in batch.pages:
-                    self.forget(sized.page)
-                ended = PixelsLost(batch)
-            elif (end := ending(error)) is not None:
-                raise end from error
-            elif is_death(error):
-                return self._death_events(actor, error)
-            else:
-                ended = BatchCrashed(batch, first_line(cause_of(error)))
-        del self._batches[reference]
-        actor.batches -= 1
-        return [ended]
-
-    def _death_events(self, actor: Actor, error: RayError) -> list[Event]:
-        """An actor reads its batches in the order given: it died under the first without an outcome.
-
-        Unless it was killed for its node's memory: the node was full, and no page is blamed for that.
-        """
-        events: list[Event] = []
-        is_blamed = is_no_memory(error)
-        for reference, batch in [(r, b) for r, (a, b) in self._batches.items() if a is actor]:
-            del self._batches[reference]
-            try:
-                events.append(BatchEnded(batch, ray.get(reference, timeout=_LAST_WORDS_S)))
-            except RayError:
-                crash = first_line(cause_of(error))
-                events.append(BatchReturned(batch) if is_blamed else BatchCrashed(batch, crash))
-                is_blamed = True
-        try:
-            self._pool.replace(actor, error)
-        except UnfinishedError as end:
-            self._problem = end
-        return events
 
     def _stream_events(self, generator: Any) -> list[Event]:
         """What a task has told: that it is over, one source, or a block of pages."""

@@ -14,10 +14,11 @@ ENGINES: dict[str, str] = {
     "hunyuan": "pipeline.engines.hunyuan.engine:HunyuanEngine",
     "vlm": "pipeline.engines.vlm:VlmEngine",
     "fake": "pipeline.engines.fake:FakeEngine",
+    "fake_stream": "pipeline.engines.fake_stream:FakeStreamingEngine",
 }
 
 BEST_FIRST = ("rapidocr",)
-"""What `auto` tries, in this order. `fake` is never chosen unasked."""
+"""What `auto` tries, in this order. The fakes are never chosen unasked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import DeviceOutOfMemoryError, EngineBrokenError, EngineUnavailableError
+from pipeline.result import GpuUse
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "fp16", "bf16", "fp32")
@@ -56,6 +57,17 @@ class Place:
         return self.device == "cuda" and torch.cuda.is_bf16_supported()
 
 
+def gpu_use(device: str) -> GpuUse | None:
+    """Peak memory of this process on the GPU since the last call; None on the CPU."""
+    import torch
+
+    if device != "cuda":
+        return None
+    used = GpuUse(int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved()))
+    torch.cuda.reset_peak_memory_stats()
+    return used
+
+
 @contextmanager
 def device_errors() -> Iterator[None]:
     """Translate what torch raises about its device.
@@ -83,7 +95,7 @@ def _held_by_others_bytes() -> int | None:
         return None
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info()
-    return max(0, total - free - torch.cuda.memory_reserved())
+    return max(0, int(total - free - torch.cuda.memory_reserved()))
 
 
 def _line(error: BaseException) -> str:

@@ -71,12 +71,14 @@ class Engine(ABC):
 
     The class can be asked what it is and what it lacks without importing its SDK; making an instance loads
     the model, which happens once, in the actor. Subclasses set `name` and `options_type`, a frozen dataclass
-    whose fields are the engine's options.
+    whose fields are the engine's options. An instance may set `notice` to one line that the person who has started
+    the run is told once (that it reads in another precision than asked for, say).
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     options_type: ClassVar[type[Any]]
+    notice: str | None = None
 
     @classmethod
     @abstractmethod
@@ -127,8 +129,13 @@ class StreamingEngine(Engine):
     def stream(self, batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
         """Read every page of the batch, telling of each once and in any order, and at the end what all took.
 
-        May be called from several threads at a time. An exception in place of a recognition counts for that page
-        alone; raising counts for all pages that were not told of, as it does in `recognize`.
+        With `Needs.batches_at_once` above one it is called from several threads at a time, once the model is loaded;
+        none of them need be the thread that has loaded it.
+
+        An exception in place of a recognition counts for that page alone; raising counts for all pages that were not
+        told of, as it does in `recognize`. A page that was told of is done: nothing told of it later changes its
+        row, and of a batch for which the contract was broken the pages not told of are read again. The iterator may be
+        closed early; what it had under way is then of no use to anybody.
         """
 
     def recognize(self, batch: Sequence[Raster]) -> Answer:

@@ -24,7 +24,7 @@ class Loaded:
     """One checkpoint in one precision on one device."""
 
     def __init__(self, folder: Path, place: Place) -> None:
-        """Load it, in silence.
+        """Load it, in silence. Attention is SDPA wherever the model has it, which is what transformers takes by itself.
 
         Raises:
             EngineUnavailableError: its files do not make a model that reads images, or a library is missing.
@@ -37,7 +37,6 @@ class Loaded:
             model: Any = AutoModelForImageTextToText.from_pretrained(
                 folder,
                 dtype=DTYPES[place.precision],
-                attn_implementation="sdpa",
                 use_safetensors=True,
                 local_files_only=True,
             )
@@ -50,7 +49,7 @@ class Loaded:
         self._model = model.eval().to(place.device)
         tokenizer = self._processor.tokenizer
         tokenizer.padding_side = "left"
-        self._end_tokens = _ids(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+        self._end_tokens = _ids(model.generation_config.eos_token_id, tokenizer.eos_token_id, self._end_of_turn())
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
         self._pad_token = int(tokenizer.pad_token_id)
@@ -73,6 +72,15 @@ class Loaded:
         else:
             inputs = self._processor(images=images, text=[prompt] * len(images) if prompt else None, **shaped)
         return dict(inputs.to(self._place.device, dtype=DTYPES[self._place.precision]))
+
+    def _end_of_turn(self) -> int | None:
+        """What GOT-OCR 2 ends its answers with, which neither its configuration nor its tokenizer calls an end.
+
+        Source: the example in transformers' documentation of the model, which stops at this text. Its processor names
+        the token; others name none.
+        """
+        mark = getattr(self._processor, "message_end_token", None)
+        return self._processor.tokenizer.get_vocab().get(mark) if mark else None
 
     def write(self, inputs: dict[str, torch.Tensor], decoding: Decoding) -> list[Generated]:
         """One answer for each page of a batch that `prepare` made."""

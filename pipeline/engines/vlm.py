@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipeline.engines.certainty import score_of
 from pipeline.engines.checkpoint import Checkpoint
-from pipeline.engines.device import DEVICES, PRECISIONS, Place, device_errors, wants_gpu
+from pipeline.engines.device import DEVICES, PRECISIONS, Place, device_errors, gpu_use, wants_gpu
 from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
 from pipeline.engines.generated import Decoding, Generated
 from pipeline.engines.ladder import Kept, Step, climb, steps_for
-from pipeline.errors import ConfigurationError
+from pipeline.errors import ConfigurationError, EngineUnavailableError
 from pipeline.option import nearest
 from pipeline.page import Raster, RasterRule
 from pipeline.result import Answer, Effort, Recognition, Timings
@@ -35,21 +35,26 @@ others, shrink larger pages. The least, and the aspect, keep strips and specks o
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What a model's card says: the prompt for reading a page, and the format of the answer."""
+    """What a model's card says: the prompt for reading a page, the format of the answer, whether it takes a prompt."""
 
     prompt: str
     format: str = "markdown"
+    takes_prompt: bool = True
 
 
 HABITS: dict[str, Habit] = {
     "GlmOcrForConditionalGeneration": Habit("Text Recognition:"),
     "PaddleOCRVLForConditionalGeneration": Habit("OCR:", "text"),
     "LightOnOcrForConditionalGeneration": Habit(""),
-    "GotOcr2ForConditionalGeneration": Habit("", "text"),
+    "GotOcr2ForConditionalGeneration": Habit("", "text", takes_prompt=False),
 }
 """By architecture. LightOnOCR is shown the page and nothing else, GOT-OCR 2 words its prompt in its processor."""
 
 OTHERS = Habit("Read all text of this page, in reading order, as Markdown. Answer with that text only.")
+
+
+BETTER_READ_BY = {"HunYuanVLForConditionalGeneration": "hunyuan"}
+"""Models that this engine would read wrongly: `generate` misplaces HunyuanOCR's images in all rows but the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +113,9 @@ class VlmEngine(Engine):
         """One GPU an actor, or the CPU; the model is named and pinned if there is one already.
 
         Raises:
-            EngineUnavailableError: the model named is not there, or not whole.
+            EngineUnavailableError: the model named is not there, not whole, or has an engine of its own.
         """
-        model = Checkpoint.resolve(options.model, options.revision or None) if options.model else None
+        model = _checkpoint(options) if options.model else None
         identity = Identity(
             cls.name,
             _version(),
@@ -132,7 +137,7 @@ class VlmEngine(Engine):
 
         from pipeline.engines.loaded import Loaded
 
-        checkpoint = Checkpoint.resolve(options.model, options.revision or None)
+        checkpoint = _checkpoint(options)
         place = Place.find(options.device, options.precision)
         if place.device == "cpu":
             torch.set_num_threads(options.threads)
@@ -153,7 +158,8 @@ class VlmEngine(Engine):
         text = self._model(self._places[0]).text
         recognitions = [_recognition(page, text(page.answer.tokens), self._habit.format) for page in pages]
         timings = Timings(preprocess_s=reading.preprocess_s, decode_s=reading.decode_s)
-        return Answer(tuple(recognitions), Effort(timings, idle_ratio=reading.idle_ratio()))
+        gpu = gpu_use(self._places[0].device)
+        return Answer(tuple(recognitions), Effort(timings, idle_ratio=reading.idle_ratio(), gpu=gpu))
 
     def _model(self, place: Place) -> Loaded:
         """The model in this precision, loaded when the first page needs it."""
@@ -212,6 +218,16 @@ def _recognition(page: Kept, text: str, format_: str) -> Recognition:
 
 def _habit(options: VlmOptions, architecture: str) -> Habit:
     return Habit(options.prompt, "text") if options.prompt else HABITS.get(architecture, OTHERS)
+
+
+def _checkpoint(options: VlmOptions) -> Checkpoint:
+    checkpoint = Checkpoint.resolve(options.model, options.revision or None)
+    if checkpoint.architecture in BETTER_READ_BY:
+        engine = BETTER_READ_BY[checkpoint.architecture]
+        raise EngineUnavailableError(f"{checkpoint.name} has an engine of its own: --engine {engine}")
+    if options.prompt and not HABITS.get(checkpoint.architecture, OTHERS).takes_prompt:
+        raise ConfigurationError(f"{checkpoint.name} cannot be asked anything, it only reads: leave the prompt out")
+    return checkpoint
 
 
 def _memory_bytes(model: Checkpoint | None) -> int:

@@ -20,7 +20,8 @@ from tests.checkpoints.tiny import HIDDEN, token_ids
 
 PATCH_PX = 16
 PLACE_WEIGHT = 0.3
-PROMPT_LENGTHS, PROMPT_SHARES = [0, 1, 2, 4, 8, 16, 32, 48], [0.1, 0.2, 0.2, 0.2, 0.12, 0.08, 0.06, 0.04]
+SHORT_PROMPT, LONG_PROMPT = 10, 64
+"""Most tokens of a prompt: half of them are of any length up to the one, half up to the other."""
 NUM_BEFORE_IMAGE = 3
 """Tokens of a prompt before the image's own: begin, system, image start."""
 
@@ -87,8 +88,9 @@ class Lessons:
         return Batch(seen, rows, given, len(before), lines, cells, letters)
 
     def _prompt(self) -> list[int]:
-        """Tokens of a prompt of any length: half of them characters, half unknown ones such as Chinese."""
-        length = int(self.dice.choice(PROMPT_LENGTHS, p=PROMPT_SHARES))
+        """Tokens of a prompt of any length: half of them of characters, half of unknown words."""
+        most = SHORT_PROMPT if self.dice.random() < 0.5 else LONG_PROMPT
+        length = int(self.dice.integers(most + 1))
         if self.dice.random() < 0.5:
             return [self.ids["unknown"]] * length
         return [int(code) for code in self.dice.integers(self.code[" "], self.code["~"] + 1, length)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     GenerationConfig,
     HunYuanVLConfig,
@@ -15,7 +16,7 @@ from transformers import (
 )
 from transformers.models.hunyuan_vl.image_processing_pil_hunyuan_vl import HunYuanVLImageProcessorPil
 
-from tests.checkpoints.grid import CELL_PX
+from tests.checkpoints.grid import CELL_PX, LETTERS
 
 HIDDEN = 128
 MIN_PIXELS, MAX_PIXELS = CELL_PX * CELL_PX, 2048 * 2048
@@ -35,6 +36,9 @@ SPECIAL = {
     "image_newline": "<｜hy_place▁holder▁no▁103｜>",
 }
 """The special tokens of HunyuanOCR, by what they are for. It ends its answers with either of two."""
+
+WORDS = rf"(?: *[^{re.escape(LETTERS)} \n]+)+ *"
+"""What no page says, with the spaces around it: one unknown token, so that a sentence of a prompt is a few tokens."""
 
 CHAT_TEMPLATE = (
     "{{ '" + SPECIAL["begin"] + "' }}"
@@ -57,11 +61,14 @@ CHAT_TEMPLATE = (
 
 
 def make_processor() -> HunYuanVLProcessor:
-    """One token for each printable ASCII character and for the newline, the special ones, and one for all else."""
+    """A token for each printable ASCII character and for the newline, the special ones, and one for all else.
+
+    Characters that stand on pages are always a token each; a run of others is a single one, nearly always the unknown.
+    """
     characters = [*SPECIAL.values(), "\n", *(chr(code) for code in range(32, 127))]
     vocabulary = {token: number for number, token in enumerate(characters)}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL["unknown"]))
-    core.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{WORDS}|[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=core,

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.run import RunReport, run
+from jobs.verify import verify
 from pipeline.config import JobConfig
 from tests import documents
 
@@ -28,11 +30,11 @@ def rows(out: Path) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
-def job(inputs: Path, out: Path, address: str, *engine_options: str, **options: Any) -> JobConfig:
-    """A job with the fake engine; without an address it runs in this process."""
+def job(inputs: Path, out: Path, address: str, *engine_options: str, engine: str = "fake", **options: Any) -> JobConfig:
+    """A job with a fake engine; without an address it runs in this process."""
     where = {"runner": "ray", "ray_address": address} if address else {"runner": "local"}
     settings: dict[str, Any] = {
-        "engine": "fake",
+        "engine": engine,
         "engine_options": engine_options,
         "progress": "none",
     } | documents.READ_EVERY_PAGE
@@ -53,11 +55,11 @@ def processes_named(name: str) -> list[int]:
     return found
 
 
-def kill_soon(name: str, times: int) -> threading.Thread:
-    """Kill a worker of this name as soon as there is one, again and again."""
+def kill_soon(name: str, times: int) -> Callable[[], int]:
+    """Kill a worker of this name as soon as there is one, again and again; gives what waits and says how often."""
+    killed: set[int] = set()
 
     def hunt() -> None:
-        killed: set[int] = set()
         give_up = time.monotonic() + 60
         while len(killed) < times and time.monotonic() < give_up:
             for pid in set(processes_named(name)) - killed:
@@ -68,7 +70,12 @@ def kill_soon(name: str, times: int) -> threading.Thread:
 
     thread = threading.Thread(target=hunt, daemon=True)
     thread.start()
-    return thread
+
+    def num_killed() -> int:
+        thread.join()
+        return len(killed)
+
+    return num_killed
 
 
 @pytest.fixture
@@ -118,10 +125,10 @@ def test_killed_processes_lose_no_page(victim: str, tmp_path: Path, ray_address:
         documents.pdf(tmp_path / "in" / f"{name}.pdf", 40, width_pt=600, height_pt=800)
     options = ("delay_s=0.03", "dpi=150")
     run(job(tmp_path / "in", tmp_path / "local", "", "dpi=150"))
-    hunter = kill_soon(victim, times=2)
+    num_killed = kill_soon(victim, times=2)
     # A small budget keeps the rasterizers at work for the whole run.
     report = run(job(tmp_path / "in", tmp_path / "ray", ray_address, *options, raster_memory_mb=64, actors=1))
-    hunter.join()
+    assert num_killed() > 0
     assert report.exit_code == 0
     assert rows(tmp_path / "ray") == rows(tmp_path / "local")
 
@@ -197,3 +204,87 @@ def test_a_page_that_kills_hangs_or_starves_its_rasterizer_fails_alone(tmp_path:
     codes = {("a", 2): "rasterizer_crashed", ("b", 1): "page_timeout", ("c", 0): "out_of_memory"}
     assert found == {**codes, ("d", None): "page_timeout"}
     assert report.totals.pages_by_status == {"ok": 9, "failed": 4}
+
+
+# engines that tell of their pages one by one
+
+STREAM: dict[str, Any] = {"engine": "fake_stream", "batch_size": 8}
+
+
+def statuses(out: Path) -> dict[int, str]:
+    """What became of the pages of a single document."""
+    return {row[1]: row[4] or row[3] for row in rows(out)}
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_pages_told_one_by_one_give_the_same_rows_as_local(
+    at_once: int, folder: Path, tmp_path: Path, ray_address: str
+) -> None:
+    options = ("fail_pages=1", "drop_pages=2", "truncated_pages=0", "twice_pages=0")
+    run(job(folder, tmp_path / "local", "", *options, **STREAM))
+    report = run(job(folder, tmp_path / "ray", ray_address, *options, f"batches_at_once={at_once}", **STREAM))
+    assert rows(tmp_path / "ray") == rows(tmp_path / "local")
+    assert report.totals.pages_by_status["truncated"] > 1
+    assert {"engine_error", "engine_contract"} <= set(report.totals.failures_by_code)
+    assert verify(str(tmp_path / "ray"), ()).faults == []
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_an_actor_killed_in_the_middle_of_its_batches_loses_and_doubles_nothing(
+    at_once: int, tmp_path: Path, ray_address: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        documents.pdf(tmp_path / "in" / f"{name}.pdf", 40)
+    options = ("delay_s=0.05", f"batches_at_once={at_once}")
+    run(job(tmp_path / "in", tmp_path / "local", "", **STREAM))
+    num_killed = kill_soon("EngineActor.recognize", times=2)
+    report = run(job(tmp_path / "in", tmp_path / "ray", ray_address, *options, actors=1, **STREAM))
+    assert num_killed() > 0
+    assert report.exit_code == 0
+    assert rows(tmp_path / "ray") == rows(tmp_path / "local")
+    assert verify(str(tmp_path / "ray"), ()).faults == []
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_page_that_kills_an_engine_of_several_batches_fails_alone(
+    at_once: int, tmp_path: Path, ray_address: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "thirty.pdf", 30)
+    options = ("die_pages=6", "delay_s=0.01", f"batches_at_once={at_once}")
+    run(job(tmp_path / "in", tmp_path / "out", ray_address, *options, actors=1, **STREAM))
+    assert statuses(tmp_path / "out") == {n: "engine_crashed" if n == 6 else "ok" for n in range(30)}
+    assert verify(str(tmp_path / "out"), ()).faults == []
+
+
+def test_an_engine_of_several_batches_that_breaks_once_loses_nothing(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "thirty.pdf", 30)
+    options = (f"break_once={tmp_path / 'broken'}", "delay_s=0.02", "batches_at_once=3")
+    report = run(job(tmp_path / "in", tmp_path / "out", ray_address, *options, **STREAM))
+    assert report.exit_code == 0
+    assert statuses(tmp_path / "out") == dict.fromkeys(range(30), "ok")
+
+
+def test_what_was_told_before_the_run_had_to_end_is_committed(tmp_path: Path, ray_address: str) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "ten.pdf", 10)
+    options = ("down_pages=6", "delay_s=0.2", "in_order=true")
+    report = run(job(tmp_path / "in", tmp_path / "out", ray_address, *options, actors=1, window=10, **STREAM))
+    assert (report.exit_code, report.problem) == (3, "the fake engine was told to be down")
+    found = statuses(tmp_path / "out")
+    assert found
+    assert set(found.values()) == {"ok"}
+    again = run(job(tmp_path / "in", tmp_path / "out", ray_address, actors=1, **STREAM))
+    assert (again.exit_code, again.totals.pages) == (0, 10 - len(found))
+
+
+def test_what_engines_have_to_say_is_said_once(
+    tmp_path: Path, ray_address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    documents.pdf(tmp_path / "in" / "ten.pdf", 10)
+    for address in ("", ray_address):
+        run(job(tmp_path / "in", tmp_path / f"out{address}", address, "notice=reads in fp32", actors=2))
+        assert capsys.readouterr().err.count("pagemill: reads in fp32\n") == 1

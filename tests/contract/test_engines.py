@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ import pymupdf
 import pytest
 
 from pipeline.engines import BEST_FIRST, ENGINES, load
-from pipeline.engines.engine import Engine
+from pipeline.engines.engine import Engine, StreamingEngine
 from pipeline.engines.rapidocr import RapidOcrEngine, RapidOcrOptions
 from pipeline.errors import ConfigurationError
 from pipeline.page import Page, Raster, SizedPage
-from pipeline.result import Answer, Recognition
+from pipeline.result import Answer, Effort, PageRead, Recognition
 
 SDKS = ("rapidocr", "onnxruntime", "cv2", "torch", "transformers")
+
+FAKES = ("fake", "fake_stream")
 
 INVOICE = ["Invoice 2041 of the paper works", "Two reams of blotting paper", "Amount due 17.50"]
 LETTER = ["Dear reader, the ledger is closed", "and the presses stand still"]
@@ -71,12 +74,15 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine that can run here, loaded once."""
+    """Each engine that can run here, loaded once. Those that need a model keep their promises in `tests/model`."""
     kind = load(request.param)
     lack = kind.missing()
     if lack is not None:
         pytest.skip(lack)
-    return kind(kind.read_options([]))
+    options = kind.read_options([])
+    if getattr(options, "model", None) == "":
+        pytest.skip("a model has to be named")
+    return kind(options)
 
 
 @pytest.fixture(scope="module")
@@ -175,21 +181,63 @@ def test_lines_come_in_the_order_of_the_text(answer: Answer):
             assert letters("".join(line.text for line in result.lines)) == letters(result.text)
 
 
+def test_only_an_engine_that_streams_is_given_several_batches_at_once(name: str):
+    kind = load(name)
+    assert kind.spec(kind.read_options([])).needs.batches_at_once >= 1
+    if not issubclass(kind, StreamingEngine):
+        assert kind.spec(kind.read_options([])).needs.batches_at_once == 1
+
+
+def test_a_streaming_engine_tells_of_each_page_once_and_then_what_all_took(engine: Engine, answer: Answer):
+    if not isinstance(engine, StreamingEngine):
+        pytest.skip("not an engine that streams")
+    *told, effort = engine.stream(PAGES)
+    pages = {page.position: page.result for page in told if isinstance(page, PageRead)}
+    assert len(told) == len(PAGES)
+    assert [pages[position] for position in range(len(PAGES))] == list(answer.pages)
+    assert isinstance(effort, Effort)
+    assert pickle.loads(pickle.dumps((told, effort))) == (told, effort)
+
+
+def test_a_streaming_engine_reads_several_batches_at_once_as_one_after_the_other(engine: Engine, answer: Answer):
+    if not isinstance(engine, StreamingEngine):
+        pytest.skip("not an engine that streams")
+    batches = [PAGES[n:] + PAGES[:n] for n in range(len(PAGES))]
+    with ThreadPoolExecutor(len(batches)) as threads:
+        answers = list(threads.map(engine.recognize, batches))
+    for number, found in enumerate(answers):
+        texts = [page.text for page in answer.pages]
+        assert [page.text for page in found.pages] == texts[number:] + texts[:number]
+
+
+def test_a_stream_that_is_closed_early_leaves_the_engine_usable(engine: Engine, answer: Answer):
+    if not isinstance(engine, StreamingEngine):
+        pytest.skip("not an engine that streams")
+    stream = engine.stream(PAGES)
+    next(stream)
+    del stream
+    assert [page.text for page in engine.recognize(PAGES).pages] == [page.text for page in answer.pages]
+
+
+def test_what_an_engine_has_to_say_is_one_line(engine: Engine):
+    assert engine.notice is None or (engine.notice and "\n" not in engine.notice)
+
+
 def test_a_real_engine_reads_what_is_printed(engine: Engine, answer: Answer):
-    if engine.name == "fake":
+    if engine.name in FAKES:
         pytest.skip("the fake does not read")
     assert letters(answer.pages[0].text) == letters("".join(INVOICE))
     assert letters(answer.pages[1].text) == letters("".join(LETTER))
 
 
 def test_a_blank_page_has_no_text(engine: Engine, answer: Answer):
-    if engine.name == "fake":
+    if engine.name in FAKES:
         pytest.skip("the fake names every page, also a blank one")
     assert answer.pages[BLANK] == Recognition("", answer.pages[BLANK].format)
 
 
 def test_a_black_page_has_no_text(engine: Engine):
-    if engine.name == "fake":
+    if engine.name in FAKES:
         pytest.skip("the fake names every page, also a black one")
     assert read(engine, np.zeros((300, 200, 3), np.uint8)).text == ""
 

@@ -103,7 +103,7 @@ def test_the_tables_are_read_by_duckdb_polars_and_pandas_through_globs(folder: P
         assert "run_date" in frame.columns
         assert "run_date" in lazily.columns
     lines = duckdb.sql(f"SELECT unnest(lines) FROM '{out}/pages/*/*.parquet'").fetchall()
-    assert set(lines[0][0]) == {"text", "bbox", "score"}
+    assert set(lines[0][0]) == {"text", "bbox", "score", "min_logprob"}
     documents_table = duckdb.sql(f"SELECT page_count, pages_ok FROM '{out}/documents/*/*.parquet' ORDER BY ALL")
     assert documents_table.fetchall() == [(1, 1), (3, 3), (3, 3), (5, 5), (5, 5), *[(None, 0)] * 5]
 

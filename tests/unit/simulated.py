@@ -18,7 +18,6 @@ from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger, verdict
 from pipeline.page import Page, SizedPage
 from pipeline.result import (
-    BatchOutcome,
     BatchReport,
     Failure,
     Outcome,
@@ -38,6 +37,7 @@ from pipeline.task import (
     Copy,
     Event,
     FinishedDocument,
+    PageEnded,
     PageFailed,
     PageRendered,
     PageSettled,
@@ -53,8 +53,8 @@ from pipeline.task import (
 from .samples import NOON
 
 ALL = Selection()
-IN_FLIGHT = 2
-"""Batches that an engine may have: one that it reads, one that waits."""
+AHEAD = 1
+"""Batches that an engine may have beyond those that it reads."""
 
 MAX_BLOCK = 3
 """Pages that a rasterizing task may tell of at once; if its process dies before, it has told of none of them."""
@@ -142,6 +142,7 @@ class Scenario:
     limits: FlowLimits
     num_rasterizers: int = 2
     num_engines: int = 1
+    batches_at_once: int = 1
     chaos: Chaos = Chaos()
     selection: Selection = ALL
 
@@ -185,9 +186,23 @@ class _Stream:
     position: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class _Engine:
+    """What an engine has: batches, and for each of them what it has not told of."""
+
+    given: list[tuple[Batch, list[SizedPage]]] = field(default_factory=list)
+
+    @property
+    def is_closed(self) -> bool:
+        return any(batch.alone for batch, _ in self.given)
+
+
 @dataclass(slots=True)
 class SimulatedRunner:
     """Gives at most one source or block of pages a task and wait, as `pipeline.cluster` does.
+
+    Pages of a batch are told in any order, now and then twice or too late; what an engine has told of and nobody has
+    heard when it dies is lost. Engines that read several batches at a time start them in any order.
 
     A crash that is no page's fault hits a page that is alone in its process at most once in a run: a second one
     would rightly be called the page's own.
@@ -203,7 +218,9 @@ class SimulatedRunner:
     _pages_to_start: dict[str, int] = field(default_factory=dict)
     _dice: Random = field(init=False)
     _streams: list[_Stream] = field(default_factory=list)
-    _engines: list[list[Batch]] = field(init=False)
+    num_deaths: int = 0
+    _engines: list[_Engine] = field(init=False)
+    _waiting: Batch | None = None
     _hit_alone: set[tuple[str, str, int]] = field(default_factory=set)
     _by_uri: dict[str, SimulatedDocument] = field(init=False)
     _loading: int = field(init=False)
@@ -211,7 +228,7 @@ class SimulatedRunner:
 
     def __post_init__(self) -> None:
         self._dice = Random(self.scenario.chaos.seed)
-        self._engines = [[] for _ in range(self.scenario.num_engines)]
+        self._engines = [_Engine() for _ in range(self.scenario.num_engines)]
         self._by_uri = {document.uri: document for document in self.scenario.documents}
         self._loading = self._dice.choice([0, 0, 3, 20])
 
@@ -224,7 +241,7 @@ class SimulatedRunner:
         return len(self._streams) < self.scenario.num_rasterizers
 
     def has_free_engine(self) -> bool:
-        return self._loading == 0 and any(len(given) < IN_FLIGHT for given in self._engines)
+        return self._loading == 0 and self._waiting is None and bool(self._free_engines())
 
     def start_task(self, task: ProbeTask | RenderTask) -> None:
         assert self.has_free_rasterizer()
@@ -245,12 +262,27 @@ class SimulatedRunner:
         assert len(batch.pages) <= self.scenario.limits.batch.batch_size
         for sized in batch.pages:
             assert self.pixels[sized.page.key] == sized, "a batch was given without pixels"
-        min(self._engines, key=len).append(batch)
+        if batch.alone and self.scenario.batches_at_once > 1:
+            self._waiting = batch
+            self._start_waiting()
+        else:
+            min(self._free_engines(), key=lambda engine: len(engine.given)).given.append((batch, list(batch.pages)))
+
+    def _free_engines(self) -> list[_Engine]:
+        at_once = self.scenario.batches_at_once
+        return [e for e in self._engines if len(e.given) < at_once + AHEAD and not (e.is_closed and at_once > 1)]
+
+    def _start_waiting(self) -> None:
+        idle = next((engine for engine in self._engines if not engine.given), None)
+        if self._waiting is not None and idle is not None:
+            idle.given.append((self._waiting, list(self._waiting.pages)))
+            self._waiting = None
 
     def wait(self, *, take_pages: bool) -> list[Event]:
         is_loading, self._loading = self._loading > 0, max(0, self._loading - 1)
         streams = [s for s in self._streams if take_pages or isinstance(s.task, ProbeTask)]
-        engines = [given for given in self._engines if given]
+        self._start_waiting()
+        engines = [engine for engine in self._engines if engine.given]
         if not streams and not engines:
             self._idle_turns += not (is_loading or self.flow.finished)
             assert self._idle_turns < 2, "nothing is under way, and the flow is not finished"
@@ -271,6 +303,9 @@ class SimulatedRunner:
 
     def forget(self, page: Page) -> None:
         self.pixels.pop(page.key, None)
+
+    def notices(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         self.pixels.clear()
@@ -350,34 +385,57 @@ class SimulatedRunner:
         self.pixels[sized.page.key] = sized
         return PageRendered(task, sized)
 
-    def _of_engine(self, given: list[Batch]) -> list[Event]:
-        """What became of the batch that the engine reads; the one behind it comes back if the engine dies."""
-        batch = given[0]
+    def _of_engine(self, engine: _Engine) -> list[Event]:
+        """Some pages of a batch that the engine reads, its end, or what becomes of all that it has when it dies."""
+        position = self._dice.randrange(len(engine.given)) if self.scenario.batches_at_once > 1 else 0
+        batch, untold = engine.given[position]
         alone = ("batch", *batch.pages[0].page.key) if len(batch.pages) == 1 else None
-        fates = {self._fate(sized) for sized in batch.pages}
-        if Fate.KILLS_THE_ENGINE in fates or self._accident(self.scenario.chaos.crash, alone):
-            events: list[Event] = [BatchCrashed(batch, "killed"), *(BatchReturned(behind) for behind in given[1:])]
-            given.clear()
-            return events
-        del given[0]
+        if self._accident(self.scenario.chaos.crash, alone):
+            return self._death(engine)
         if self._accident(self.scenario.chaos.lost, None):
-            for sized in batch.pages:
+            del engine.given[position]
+            for sized in untold:
                 self.forget(sized.page)
             return [PixelsLost(batch)]
-        return [BatchEnded(batch, self._outcome(batch))]
+        self._dice.shuffle(untold)
+        events: list[Event] = []
+        for _ in range(self._dice.randint(0, len(untold))):
+            if self._fate(untold[-1]) is Fate.KILLS_THE_ENGINE:
+                heard = events if self._dice.random() < 0.5 else []
+                return [*heard, *self._death(engine)]
+            events.append(PageEnded(batch, self._outcome(batch, untold.pop())))
+        if events and self._dice.random() < 0.1:
+            events.append(self._dice.choice(events))
+        if not untold:
+            del engine.given[position]
+            events.append(BatchEnded(batch, _report(batch)))
+        return events
+
+    def _death(self, engine: _Engine) -> list[Event]:
+        """One at a time, the first is to blame; else all that the engine had are suspects, unless there is but one."""
+        self.num_deaths += 1
+        given = [batch for batch, _ in engine.given]
+        num_suspects = len(given) if self.scenario.batches_at_once > 1 else 1
+        engine.given.clear()
+        events: list[Event] = [BatchCrashed(b, "killed", alone=num_suspects == 1) for b in given[:num_suspects]]
+        events += [BatchReturned(b) for b in given[num_suspects:]]
+        if self._dice.random() < 0.1:
+            fine = [sized for sized in given[0].pages if self._fate(sized) is Fate.FINE]
+            events += [PageEnded(given[0], self._outcome(given[0], sized)) for sized in fine[:1]]
+        return events
 
     def _fate(self, sized: SizedPage) -> Fate:
         return self._by_uri[sized.page.uri].pages[sized.page.page_index]
 
-    def _outcome(self, batch: Batch) -> BatchOutcome:
+    def _outcome(self, batch: Batch, sized: SizedPage) -> Outcome:
         failure = Failure(Stage.RECOGNIZE, ErrorCode.ENGINE_ERROR, "made to fail")
-        outcomes = []
-        for sized in batch.pages:
-            fails = self._fate(sized) is Fate.CANNOT_BE_READ
-            text = None if fails else Recognition(f"{sized.page.document_id} {sized.page.page_index}")
-            outcomes.append(Outcome(sized, text, failure if fails else None, batch.attempt))
-        report = BatchReport(batch, "node", "cpu", "actor", NOON, NOON, 0.0, 1.0, Timings(), (), None, None)
-        return BatchOutcome(tuple(outcomes), report)
+        fails = self._fate(sized) is Fate.CANNOT_BE_READ
+        text = None if fails else Recognition(f"{sized.page.document_id} {sized.page.page_index}")
+        return Outcome(sized, text, failure if fails else None, batch.attempt, NOON, NOON)
+
+
+def _report(batch: Batch) -> BatchReport:
+    return BatchReport(batch, "node", "cpu", "actor", NOON, NOON, 0.0, 1.0, Timings(), (), None, None)
 
 
 @dataclass(slots=True)

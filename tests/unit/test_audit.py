@@ -25,7 +25,7 @@ statuses = st.sampled_from([str(status) for status in Status])
 
 
 def a_row(index: int | None = 0, count: int | None = 3, status: str = "ok", **other: object) -> PageRow:
-    row = PageRow(status == "ok", "run", FP, ID, URI, index, count, status, None, "b1", 1)
+    row = PageRow(status in ("ok", "truncated", "repeated"), "run", FP, ID, URI, index, count, status, None, "b1", 1)
     if status in ("failed", "skipped"):
         row = replace(row, error_code="broken_page")
     return replace(row, **other)  # type: ignore[arg-type]
@@ -78,6 +78,8 @@ def test_only_an_index_below_the_count_or_neither_is_a_place(index: int | None, 
         (a_row(status="skipped", error_code="oops"), "error_code 'oops' is unknown"),
         (a_row(has_text=False), "status is ok and there is no text"),
         (a_row(error_code="encrypted"), "status is ok and error_code is encrypted"),
+        (a_row(status="truncated", has_text=False), "status is truncated and there is no text"),
+        (a_row(status="repeated", error_code="encrypted"), "status is repeated and error_code is encrypted"),
         (a_row(document_id="D" * 64), f"document_id '{'D' * 64}' is no SHA-256 in hex"),
         (a_row(document_id=None), "a page without document_id"),
         (a_row(3, 3), "page_index 3 is none of 3 pages"),

@@ -12,12 +12,13 @@ from operator import add
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.batch import BatchLimits
+from pipeline.batch import Batch, BatchLimits
 from pipeline.document import Source
 from pipeline.errors import SKIPPED_CODES, ErrorCode
 from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger
-from pipeline.result import BatchOutcome, Failure, Outcome, PageResult, Probe, Recognition, Stage, Status
+from pipeline.page import SizedPage
+from pipeline.result import Failure, Finish, Outcome, PageResult, Probe, Recognition, Stage, Status
 from pipeline.runner import drive
 from pipeline.selection import Selection
 from pipeline.stats import Totals, of_batch, of_result
@@ -25,6 +26,7 @@ from pipeline.task import (
     BatchCrashed,
     BatchEnded,
     BatchReturned,
+    PageEnded,
     PageFailed,
     PageRendered,
     PixelsLost,
@@ -34,7 +36,7 @@ from pipeline.task import (
     TaskEnded,
 )
 
-from .samples import a_document, a_report
+from .samples import NOON, a_document, a_report
 from .simulated import MAX_BLOCK, Chaos, Fate, Gathered, Scenario, SimulatedDocument, SimulatedRunner
 
 # scenarios
@@ -105,6 +107,7 @@ scenarios = st.builds(
     ),
     num_rasterizers=st.integers(1, 4),
     num_engines=st.integers(1, 3),
+    batches_at_once=st.sampled_from([1, 1, 2, 3]),
     chaos=st.builds(
         Chaos,
         seed=st.integers(0, 2**32),
@@ -142,6 +145,9 @@ class Witness:
     def should_stop(self) -> bool:
         self.has_stopped = self.stop_after is not None and self.num_looks >= self.stop_after
         return self.has_stopped
+
+    def say(self, text: str) -> None:
+        raise AssertionError(text)
 
     def look(self, flow: Flow) -> None:
         self.num_looks += 1
@@ -412,11 +418,17 @@ def _crash_alone(flow: Flow) -> None:
     flow.on(TaskEnded(task, "killed"))
 
 
+def _tell(flow: Flow, batch: Batch, sized: SizedPage) -> None:
+    """Let an engine tell of a page."""
+    flow.on(PageEnded(batch, Outcome(sized, Recognition("text", output_tokens=2), None, batch.attempt, NOON, NOON)))
+
+
 def _read(flow: Flow) -> list[PageResult]:
     """Read all batches that there are, and give what is settled."""
     while batch := flow.next_batch(1):
-        outcomes = tuple(Outcome(sized, Recognition("text"), None, batch.attempt) for sized in batch.pages)
-        flow.on(BatchEnded(batch, BatchOutcome(outcomes, a_report(batch.pages))))
+        for sized in batch.pages:
+            _tell(flow, batch, sized)
+        flow.on(BatchEnded(batch, a_report(batch.pages)))
     return flow.take_ready().results
 
 
@@ -432,7 +444,7 @@ def test_a_page_that_kills_its_engine_twice_alone_is_the_cause():
     assert first is not None
     flow.on(BatchCrashed(first, "killed"))
     second = flow.next_batch(1)
-    assert second == replace(first, attempt=2)
+    assert second == replace(first, attempt=2, alone=True)
     flow.on(BatchCrashed(second, "killed"))
     ready = flow.take_ready()
     assert _codes(ready.results) == ["engine_crashed"]
@@ -463,9 +475,105 @@ def test_a_batch_that_waited_behind_a_deadly_one_is_read_as_if_nothing_had_happe
         again = flow.next_batch(1)
         assert again == behind
     assert behind is not None
-    outcomes = (Outcome(behind.pages[0], Recognition("text"), None, 1),)
-    flow.on(BatchEnded(behind, BatchOutcome(outcomes, a_report(behind.pages))))
+    _tell(flow, behind, behind.pages[0])
+    flow.on(BatchEnded(behind, a_report(behind.pages)))
     assert _codes(_read(flow)) == [None, None]
+
+
+def test_a_page_is_settled_as_soon_as_it_is_told_and_its_pixels_need_no_room_any_more():
+    one_page_of_pixels = replace(FEW, raster_bytes=FIVE_PAGES.side_px**2, pages_per_task=1)
+    flow = _probed(FIVE_PAGES, replace(one_page_of_pixels, batch=BatchLimits(batch_size=5, window_pages=5)))
+    _render(flow, FIVE_PAGES)
+    assert not flow.wants_pages
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[0])
+    assert flow.wants_pages
+    (result,) = flow.take_ready().results
+    assert (result.batch_id, result.started_at, result.finished_at) == (batch.batch_id, NOON, NOON)
+    assert flow.num_in_flight == 0
+    assert not flow.finished, "its batch has not ended"
+
+
+def test_a_page_that_was_told_before_its_engine_died_is_not_read_again():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[0])
+    flow.on(BatchCrashed(batch, "killed"))
+    ready = flow.take_ready()
+    assert len(ready.results) == 1
+    assert [(report.num_pages, report.node) for report in ready.reports] == [(1, None)]
+    assert flow.totals.batched_pages == 1
+    _tell(flow, batch, batch.pages[0])
+    (left,) = _read(flow)
+    assert left.page == batch.pages[1].page
+    assert flow.totals.batched_pages == 2
+    assert flow.finished
+
+
+def test_a_page_that_is_told_twice_has_one_result():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    for sized in (batch.pages[0], batch.pages[0], batch.pages[1], batch.pages[0]):
+        _tell(flow, batch, sized)
+    flow.on(BatchEnded(batch, a_report(batch.pages)))
+    _tell(flow, batch, batch.pages[1])
+    assert _codes(_read(flow)) == [None, None]
+
+
+def test_only_pages_that_were_not_told_are_rendered_again_when_pixels_are_lost():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[1])
+    flow.on(PixelsLost(batch))
+    task = flow.next_task()
+    assert isinstance(task, RenderTask)
+    assert [page.page_index for piece in task.pieces for page in piece.pages()] == [batch.pages[0].page.page_index]
+    assert flow.next_task() is None
+
+
+def test_a_batch_that_ends_without_a_word_of_one_of_its_pages_has_that_page_read_again():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    _tell(flow, batch, batch.pages[0])
+    for _ in range(4):
+        flow.on(BatchEnded(batch, a_report(batch.pages)))
+        batch = flow.next_batch(1)
+        if batch is None:
+            break
+    assert _codes(flow.take_ready().results) in ([None, "engine_crashed"], ["engine_crashed", None])
+    assert flow.finished
+
+
+def test_pages_of_a_model_that_was_cut_short_or_repeats_itself_are_done_and_say_so():
+    flow = _probed(TWO_PAGES)
+    _render(flow, TWO_PAGES)
+    batch = flow.next_batch(1)
+    assert batch is not None
+    for sized, finish in zip(batch.pages, (Finish.LENGTH, Finish.REPETITION), strict=True):
+        flow.on(PageEnded(batch, Outcome(sized, Recognition("text", finish_reason=finish), None, 1)))
+    flow.on(BatchEnded(batch, a_report(batch.pages)))
+    assert flow.totals.pages_by_status == {"truncated": 1, "repeated": 1}
+    assert (flow.totals.pages_failed, flow.complete) == (0, True)
+
+
+@few
+@given(scenarios)
+def test_engines_die_no_more_often_than_it_takes_to_find_the_pages_that_kill_them(scenario: Scenario):
+    """Once beside others, then once for each halving and twice alone; for each such page, and for each accident."""
+    scenario = replace(scenario, chaos=replace(scenario.chaos, lost=0.0))
+    _, _, runner = _run(scenario, [])
+    deadly = sum(d.pages.count(Fate.KILLS_THE_ENGINE) for d in scenario.documents)
+    halvings = scenario.limits.batch.batch_size.bit_length()
+    assert runner.num_deaths <= runner.num_accidents + deadly * (halvings + 4)
 
 
 def test_one_crash_of_a_rasterizer_and_one_of_an_engine_do_not_make_a_page_the_cause():
@@ -677,8 +785,8 @@ def test_a_file_that_is_gone_or_changed_takes_no_other_name_of_its_bytes_along()
     flow.on(TaskEnded(rendering))
     batch = flow.next_batch(1)
     assert batch is not None
-    outcome = Outcome(batch.pages[0], Recognition("text"), None, 1)
-    flow.on(BatchEnded(batch, BatchOutcome((outcome,), a_report(batch.pages))))
+    _tell(flow, batch, batch.pages[0])
+    flow.on(BatchEnded(batch, a_report(batch.pages)))
     again = flow.next_task()
     assert isinstance(again, RenderTask)
     assert [(page.uri, page.page_index) for piece in again.pieces for page in piece.pages()] == [("file:///b", 1)]

@@ -28,7 +28,7 @@ LAYERS = (
     {"pipeline.lease", "pipeline.part"},
     {"pipeline.ledger", "pipeline.audit"},
     {"pipeline.task"},
-    {"pipeline.intake"},
+    {"pipeline.intake", "pipeline.rasterizing", "pipeline.reading"},
     {"pipeline.flow", "pipeline.step", "pipeline.commit", "pipeline.rasterizer", "pipeline.placement"},
     {"pipeline.runner"},
     {"pipeline.local", "pipeline.cluster"},
@@ -59,7 +59,7 @@ DOORS = {
 
 PURE = (
     *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket", "batch", "result"),
-    *("order", "block", "soundness", "stats", "task", "intake", "flow", "placement"),
+    *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("engines.generated", "engines.certainty", "engines.ladder"),
     *("engines.hunyuan.prompts", "engines.hunyuan.spotting", "engines.hunyuan.memory"),

@@ -420,3 +420,56 @@ def test_passwords_that_cannot_be_read_are_an_error_before_anything_starts(
     with pytest.raises(ConfigurationError, match=f"--password-file .*p: {problem}"):
         run(_job(inbox, tmp_path / "out", password_file=str(tmp_path / "p")))
     assert not (tmp_path / "out").exists()
+
+
+# engines that tell of their pages one by one
+
+
+def test_pages_told_one_by_one_give_the_rows_of_pages_told_together(folder: Path, tmp_path: Path):
+    options = ("fail_pages=1", "drop_pages=2", "truncated_pages=0", "repeated_pages=3", "retried_pages=0,4")
+    for engine in ("fake", "fake_stream"):
+        run(_job(folder, tmp_path / engine, *options, engine=engine, batch_size=4))
+    same = ("uri", "page_index", "status", "error_code", "text", "finish_reason", "min_logprob", "confidence", "lines")
+    found = [sorted(map(repr, _rows(tmp_path / e, columns=same))) for e in ("fake", "fake_stream")]
+    assert found[0] == found[1]
+    assert {"truncated", "repeated"} < {row["status"] for row in _rows(tmp_path / "fake_stream")}
+
+
+def test_truncated_and_repeated_pages_are_done_and_told_of(inbox: Path, tmp_path: Path):
+    documents.pdf(inbox / "a.pdf", 3)
+    cut = ("truncated_pages=0", "repeated_pages=1", "retried_pages=1")
+    job, out = partial(_job, inbox, tmp_path / "out", *cut, engine="fake_stream"), tmp_path / "out"
+    report = run(job())
+    assert (report.outcome, report.exit_code, report.totals.pages_failed) == ("done", EXIT_DONE, 0)
+    assert report.totals.pages_by_status == {"truncated": 1, "repeated": 1, "ok": 1}
+    for said in ("1 truncated", "1 repeated", "1 ok"):
+        assert said in summary(report)
+    columns = ("page_index", "status", "finish_reason", "min_logprob", "attempts", "error_message", "lines")
+    first, second, third = sorted(_rows(out, columns=columns), key=lambda row: row["page_index"])
+    assert (first["status"], first["finish_reason"], first["min_logprob"]) == ("truncated", "length", -2.0)
+    assert first["lines"][0]["min_logprob"] == -2.0
+    assert (second["status"], second["finish_reason"], second["attempts"]) == ("repeated", "repetition", 2)
+    assert second["error_message"] == "read again, as the fake engine was told"
+    assert (third["status"], third["finish_reason"], third["error_message"]) == ("ok", "stop", None)
+    (batch,) = _rows(out, "batches", ("batch_size", "gpu_memory_allocated_bytes", "gpu_utilization"))
+    assert batch == {"batch_size": 3, "gpu_memory_allocated_bytes": 3 << 20, "gpu_utilization": 0.5}
+    assert verify(str(out), ()).faults == []
+    for again in (run(job()), run(job(retry_failed="all"))):
+        assert (again.totals.pages, again.exit_code) == (0, EXIT_DONE)
+
+
+def test_what_was_told_before_an_engine_broke_is_committed_and_the_rest_is_left(inbox: Path, tmp_path: Path):
+    documents.pdf(inbox / "a.pdf", 5)
+    job, out = partial(_job, inbox, tmp_path / "out", engine="fake_stream"), tmp_path / "out"
+    broken = run(job("break_pages=1", "in_order=true"))  # pages of one length are read from the last to the first
+    assert (broken.exit_code, broken.totals.pages) == (EXIT_UNFINISHED, 3)
+    assert {row["page_index"] for row in _rows(out)} == {2, 3, 4}
+    assert [str(fault.code) for fault in verify(str(out), ()).faults] == ["incomplete"]
+    assert run(job()).totals.pages == 2
+    assert sorted(row["page_index"] for row in _rows(out)) == list(range(5))
+
+
+def test_what_an_engine_has_to_say_is_said_once(inbox: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    documents.pdf(inbox / "a.pdf", 5)
+    run(_job(inbox, tmp_path / "out", "notice=reads in fp32"))
+    assert capsys.readouterr().err.count("pagemill: reads in fp32\n") == 1

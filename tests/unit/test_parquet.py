@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import pipeline.parquet
 from pipeline.errors import ErrorCode, StorageError
 from pipeline.parquet import encode, first_rows, part_key, read_columns, read_part
-from pipeline.result import Line, PageResult, Recognition, Status
+from pipeline.result import Finish, GpuUse, Line, PageResult, Recognition, Status
 from pipeline.store import Store
 from pipeline.table import PAGES, SCHEMAS, batch_row, clean, document_row, page_row
 
@@ -75,14 +75,14 @@ def test_rows_read_back_as_they_were_written(table: str):
 
 
 def test_a_page_that_was_read_says_by_whom_and_where():
-    lines = (Line("first", (0.0, 1.0, 2.0, 3.0), 0.5), Line("second", (4.0, 5.0, 6.0, 7.0), None))
+    lines = (Line("first", (0.0, 1.0, 2.0, 3.0), 0.5, -1.5), Line("second", (4.0, 5.0, 6.0, 7.0), None))
     result = replace(a_result(), recognition=Recognition("text", lines=lines, confidence=0.75, output_tokens=4))
     (row,) = _read(encode("pages", [page_row(KEYS, result)])).to_pylist()
     assert (row["engine"], row["model"], row["model_revision"], row["task"]) == ("fake", "m", "r", "name")
     assert (row["status"], row["text"], row["format"], row["output_tokens"]) == ("ok", "text", "text", 4)
     assert row["lines"] == [
-        {"text": "first", "bbox": [0.0, 1.0, 2.0, 3.0], "score": 0.5},
-        {"text": "second", "bbox": [4.0, 5.0, 6.0, 7.0], "score": None},
+        {"text": "first", "bbox": [0.0, 1.0, 2.0, 3.0], "score": 0.5, "min_logprob": -1.5},
+        {"text": "second", "bbox": [4.0, 5.0, 6.0, 7.0], "score": None, "min_logprob": None},
     ]
     assert (row["width_px"], row["height_px"], row["length"]) == (320, 320, 100)
 
@@ -109,6 +109,29 @@ def test_an_unopened_document_has_neither_index_nor_count():
 def test_a_complaint_of_the_renderer_stands_beside_the_text():
     sized = replace(a_sized_page(), warning="bad font")
     assert page_row(KEYS, replace(a_result(), sized=sized))["error_message"] == "bad font"
+
+
+def test_what_a_model_that_writes_token_by_token_says_stands_in_the_row():
+    sure = Recognition("text", confidence=0.5, mean_logprob=-0.75, min_logprob=-3.0, output_tokens=8192)
+    cut = replace(sure, finish_reason=Finish.LENGTH, tries=3, note="read again in bf16")
+    sized = replace(a_sized_page(), warning="bad font")
+    result = replace(a_result(), status=cut.status, recognition=cut, sized=sized, attempts=2)
+    (row,) = _read(encode("pages", [page_row(KEYS, result)])).to_pylist()
+    assert (row["status"], row["finish_reason"], row["output_tokens"]) == ("truncated", "length", 8192)
+    assert (row["confidence"], row["mean_logprob"], row["min_logprob"]) == (0.5, -0.75, -3.0)
+    assert (row["attempts"], row["error_code"]) == (4, None)
+    assert row["error_message"] == "bad font; read again in bf16"
+
+
+def test_a_batch_tells_of_its_gpu_and_one_that_was_cut_short_of_what_was_told():
+    row = batch_row(KEYS, replace(a_report(), gpu=GpuUse(1 << 33, 1 << 34, 0.5), oom_splits=3))
+    assert (row["gpu_memory_allocated_bytes"], row["gpu_memory_reserved_bytes"]) == (1 << 33, 1 << 34)
+    assert (row["gpu_utilization"], row["oom_splits"]) == (0.5, 3)
+    pages = tuple(a_sized_page(index) for index in range(4))
+    cut = replace(a_report(pages), node=None, device=None, actor=None, queue_s=None, num_told=3)
+    (row,) = _read(encode("batches", [batch_row(KEYS, cut)])).to_pylist()
+    assert (row["batch_size"], row["node"], row["pages_per_s"], row["length_sum"]) == (3, None, 6.0, 400)
+    assert batch_row(KEYS, replace(cut, total_s=None))["pages_per_s"] is None
 
 
 def test_a_document_counts_its_pages_by_status():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from jobs.progress import Progress
 from pipeline.batch import BatchLimits
 from pipeline.flow import FlowLimits
 from pipeline.runner import drive
+from pipeline.stats import Totals
 
 from .simulated import Fate, Gathered, Scenario, SimulatedDocument, SimulatedRunner
 
@@ -40,6 +42,9 @@ def _run(progress: Progress, ticks: list[float], step_s: float) -> None:
         def should_stop(self) -> bool:
             return progress.should_stop()
 
+        def say(self, text: str) -> None:
+            progress.say(text)
+
         def look(self, flow: object) -> None:
             ticks[0] += step_s
             progress.look(flow)  # type: ignore[arg-type]
@@ -54,6 +59,22 @@ def test_lines_come_now_and_then_and_say_how_far_it_is(seconds: list[float], cap
     assert 3 <= len(lines) <= 60
     assert all(line.startswith("pagemill: ") for line in lines)
     assert any("of 22 pages, 1 failed" in line and "pages/s" in line and " left" in line for line in lines)
+
+
+def test_pages_whose_text_is_not_whole_are_told_beside_those_that_failed(
+    seconds: list[float], capsys: pytest.CaptureFixture[str]
+):
+    flow = SCENARIO.flow()
+    flow.totals += Totals(pages=9, pages_by_status=Counter({"truncated": 2, "repeated": 1, "failed": 1}))
+    for style in ("lines", "bar"):
+        with Progress(style) as progress:
+            seconds[0] += 99
+            progress.look(flow)
+            seconds[0] += 99
+            progress.look(flow)
+    printed = capsys.readouterr().err
+    assert ", 1 failed, 2 truncated, 1 repeated, " in printed
+    assert "failed=1, truncated=2, repeated=1" in printed
 
 
 def test_nothing_is_said_when_nothing_is_wanted(seconds: list[float], capsys: pytest.CaptureFixture[str]):

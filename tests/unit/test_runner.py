@@ -31,6 +31,9 @@ class Onlooker:
     def should_stop(self) -> bool:
         return False
 
+    def say(self, text: str) -> None:
+        pass
+
     def look(self, flow: Flow) -> None:
         pass
 

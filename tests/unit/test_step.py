@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,10 +15,31 @@ from hypothesis import strategies as st
 
 import pipeline.step
 from pipeline.batch import Batch
+from pipeline.engines.engine import StreamingEngine
 from pipeline.engines.fake import FakeEngine, FakeOptions
-from pipeline.errors import DeviceBusyError, EngineBrokenError, EngineLostError, ErrorCode, MachineError
+from pipeline.engines.fake_stream import FakeStreamingEngine, FakeStreamOptions
+from pipeline.errors import (
+    DeviceBusyError,
+    DeviceOutOfMemoryError,
+    EngineBrokenError,
+    EngineLostError,
+    ErrorCode,
+    MachineError,
+)
 from pipeline.page import Raster
-from pipeline.result import Answer, BatchOutcome, Effort, Recognition, Stage, Timings
+from pipeline.result import (
+    Answer,
+    BatchReport,
+    Effort,
+    Finish,
+    GpuUse,
+    Outcome,
+    PageRead,
+    Recognition,
+    Stage,
+    Status,
+    Timings,
+)
 from pipeline.step import Place, host_memory_bytes, step
 
 from .samples import a_sized_page
@@ -31,10 +52,28 @@ def _rasters(num_pages: int) -> list[Raster]:
     return [Raster(one, np.full((one.height_px, one.width_px), one.page.page_index, np.uint8)) for one in sized]
 
 
-def _step(engine: Any, num_pages: int, attempt: int = 1) -> BatchOutcome:
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """All that was told of a batch: pages in the order told, and in the order of the batch."""
+
+    told: list[Outcome]
+    report: BatchReport
+
+    @property
+    def pages(self) -> list[Outcome]:
+        return sorted(self.told, key=lambda page: page.sized.page.page_index)
+
+
+def _start(engine: Any, num_pages: int, attempt: int = 1) -> Iterator[Outcome | BatchReport]:
     rasters = _rasters(num_pages)
     batch = Batch(100, tuple(raster.sized for raster in rasters), attempt)
     return step(engine, batch, rasters, place=HERE, submitted_at=datetime.now(UTC))
+
+
+def _step(engine: Any, num_pages: int, attempt: int = 1) -> Stepped:
+    *told, report = _start(engine, num_pages, attempt)
+    assert isinstance(report, BatchReport), "the report comes last"
+    return Stepped([page for page in told if isinstance(page, Outcome)], report)
 
 
 @dataclass(slots=True)
@@ -47,6 +86,28 @@ class Scripted:
     def recognize(self, batch: Sequence[Raster]) -> Any:
         self.sizes.append(len(batch))
         return self.answer(batch)
+
+
+class Streaming(StreamingEngine):
+    """An engine that tells of a batch what the test says; it remembers the pages of each."""
+
+    name = "streaming"
+
+    def __init__(self, tell: Callable[[Sequence[Raster]], Iterator[Any]]) -> None:
+        self.tell = tell
+        self.batches: list[list[int]] = []
+
+    @classmethod
+    def missing(cls) -> str | None:
+        return None
+
+    @classmethod
+    def spec(cls, options: Any) -> Any:
+        raise NotImplementedError
+
+    def stream(self, batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
+        self.batches.append(_indices(batch))
+        return self.tell(batch)
 
 
 def _texts(batch: Sequence[Raster]) -> tuple[Recognition, ...]:
@@ -140,8 +201,15 @@ def test_the_report_says_what_was_read_where_and_in_what_time():
     assert report.output_tokens == (2, 2, 2)
     assert report.timings == timings
     assert report.idle_ratio == 0.25
+    assert report.total_s is not None
     assert report.total_s >= 0
+    assert report.started_at is not None
+    assert report.finished_at is not None
     assert report.started_at <= report.finished_at
+    for page in outcome.pages:
+        assert page.started_at == report.started_at
+        assert page.finished_at is not None
+        assert report.started_at <= page.finished_at <= report.finished_at
 
 
 def test_times_of_a_batch_that_was_halved_add_up():
@@ -161,7 +229,9 @@ def test_the_time_in_the_queue_is_never_negative():
     engine = FakeEngine(FakeOptions())
     for offset_s, least, most in ((60, 0.0, 0.0), (-60, 60.0, 120.0)):
         submitted_at = datetime.now(UTC) + timedelta(seconds=offset_s)  # clocks of two machines differ
-        report = step(engine, batch, rasters, place=HERE, submitted_at=submitted_at).report
+        *_, report = step(engine, batch, rasters, place=HERE, submitted_at=submitted_at)
+        assert isinstance(report, BatchReport)
+        assert report.queue_s is not None
         assert least <= report.queue_s <= most
 
 
@@ -244,3 +314,217 @@ def test_a_connection_that_is_back_at_the_second_try_costs_nothing():
 
     engine = Scripted(answer)
     assert [page.failure for page in _step(engine, 4).pages] == [None] * 4
+
+
+# engines that tell of pages one by one
+
+
+def _named(batch: Sequence[Raster]) -> Iterator[PageRead]:
+    yield from (PageRead(position, text) for position, text in enumerate(_texts(batch)))
+
+
+def _codes(stepped: Stepped) -> list[str | None]:
+    return [str(page.failure.code) if page.failure else None for page in stepped.pages]
+
+
+@given(st.integers(1, 20), some_pages, some_pages, some_pages, some_pages, some_pages, st.integers(0, 6))
+def test_a_streaming_engine_gives_one_outcome_a_page_whatever_it_tells_or_does_not(
+    num_pages: int,
+    failing: set[int],
+    raising: set[int],
+    dropped: set[int],
+    twice: set[int],
+    stray: set[int],
+    oom_above: int,
+):
+    options = FakeStreamOptions(
+        fail_pages=tuple(failing),
+        raise_pages=tuple(raising),
+        drop_pages=tuple(dropped),
+        twice_pages=tuple(twice),
+        stray_pages=tuple(stray),
+        oom_above=oom_above,
+    )
+    stepped = _step(FakeStreamingEngine(options), num_pages)
+    assert [page.sized.page.page_index for page in stepped.pages] == list(range(num_pages))
+    for index, page in enumerate(stepped.pages):
+        if index in failing | raising:
+            assert page.failure is not None
+            assert page.failure.code == ErrorCode.ENGINE_ERROR
+        elif index in dropped | stray:
+            assert page.failure is not None
+            assert page.failure.code == ErrorCode.ENGINE_CONTRACT
+        else:
+            assert page.recognition is not None
+            assert page.recognition.text.startswith(f"page {index + 1} of ")
+
+
+def test_a_page_is_told_before_the_next_one_is_read():
+    read: list[int] = []
+
+    def tell(batch: Sequence[Raster]) -> Iterator[PageRead]:
+        for told in _named(batch):
+            read.append(told.position)
+            yield told
+
+    for number, told in enumerate(_start(Streaming(tell), 4)):
+        if isinstance(told, Outcome):
+            assert (told.sized.page.page_index, read) == (number, list(range(number + 1)))
+
+
+def test_pages_come_in_the_order_in_which_the_engine_tells_of_them():
+    def backwards(batch: Sequence[Raster]) -> Iterator[PageRead]:
+        yield from list(_named(batch))[::-1]
+
+    told = _step(Streaming(backwards), 4).told
+    assert [page.sized.page.page_index for page in told] == [3, 2, 1, 0]
+    assert [page.recognition.text for page in told if page.recognition] == [f"page {n}" for n in (3, 2, 1, 0)]
+
+
+def test_an_error_of_one_page_is_its_own_and_no_page_is_read_again():
+    def tell(batch: Sequence[Raster]) -> Iterator[PageRead]:
+        for told in _named(batch):
+            error = [ValueError("not a page"), MemoryError("no room"), DeviceOutOfMemoryError("full", 0)]
+            yield PageRead(told.position, error[told.position]) if told.position < 3 else told
+
+    engine = Streaming(tell)
+    stepped = _step(engine, 5)
+    assert _codes(stepped) == ["engine_error", "out_of_memory", "out_of_memory", None, None]
+    assert (engine.batches, stepped.report.oom_splits) == ([[0, 1, 2, 3, 4]], 0)
+    assert [page.attempts for page in stepped.pages] == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ConnectionRefusedError("nobody there"), EngineLostError),
+        (DeviceOutOfMemoryError("full", 1 << 30), DeviceBusyError),
+        (EngineBrokenError("lost"), EngineBrokenError),
+        (EngineLostError("down"), EngineLostError),
+    ],
+)
+def test_an_error_of_one_page_that_is_not_its_fault_ends_the_step_and_what_was_told_was_told(
+    error: Exception, kind: type[Exception]
+):
+    def tell(batch: Sequence[Raster]) -> Iterator[PageRead]:
+        for told in _named(batch):
+            yield PageRead(2, error) if told.position == 2 else told
+
+    told = _start(Streaming(tell), 5)
+    before = [page.sized.page.page_index for page in (next(told), next(told)) if isinstance(page, Outcome)]
+    assert before == [0, 1]
+    with pytest.raises(kind):
+        next(told)
+
+
+def test_a_stream_that_raises_is_read_again_in_halves_but_for_what_was_told():
+    def tell(batch: Sequence[Raster]) -> Iterator[PageRead]:
+        for told in _named(batch):
+            if batch[told.position].sized.page.page_index == 3:
+                raise RuntimeError("made to fail")
+            yield told
+
+    engine = Streaming(tell)
+    stepped = _step(engine, 8)
+    assert _codes(stepped) == [None] * 3 + ["engine_error"] + [None] * 4
+    assert engine.batches == [list(range(8)), [3, 4], [3], [4], [5, 6, 7]]
+    assert [page.attempts for page in stepped.pages] == [1, 1, 1, 3, 3, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        PageRead(5, Recognition("")),
+        PageRead(-1, Recognition("")),
+        PageRead(None, Recognition("")),  # type: ignore[arg-type]
+        PageRead(0, Recognition("page 0")),
+        PageRead(1, None),  # type: ignore[arg-type]
+        PageRead(1, Recognition(None)),  # type: ignore[arg-type]
+        PageRead(1, KeyboardInterrupt()),  # type: ignore[arg-type]
+        "page 1",
+        None,
+    ],
+)
+def test_what_breaks_the_contract_of_a_stream_costs_no_page_that_is_told_well_elsewhere(stray: Any):
+    def tell(batch: Sequence[Raster]) -> Iterator[Any]:
+        told = list(_named(batch))
+        yield told[0]
+        if len(batch) > 2:
+            yield stray
+        yield from told[1:]
+
+    engine = Streaming(tell)
+    stepped = _step(engine, 5)
+    assert [page.recognition.text for page in stepped.pages if page.recognition] == [f"page {n}" for n in range(5)]
+    assert engine.batches == [[0, 1, 2, 3, 4], [1, 2], [3, 4]], "nothing more is believed of a stream that was wrong"
+
+
+def test_a_page_that_is_left_out_also_when_alone_fails_and_its_neighbours_do_not():
+    stepped = _step(FakeStreamingEngine(FakeStreamOptions(drop_pages=(2,))), 5)
+    assert _codes(stepped) == [None, None, "engine_contract", None, None]
+    assert stepped.pages[2].failure is not None
+    assert stepped.pages[2].failure.message == "the engine did not tell of this page in a batch of 1"
+
+
+def test_a_page_that_is_told_twice_has_what_was_told_first():
+    def tell(batch: Sequence[Raster]) -> Iterator[PageRead]:
+        yield from (PageRead(0, Recognition(text)) for text in ("first", "second"))
+
+    assert [page.recognition and page.recognition.text for page in _step(Streaming(tell), 1).told] == ["first"]
+
+
+def test_a_stream_that_breaks_is_closed_before_its_pages_are_read_again():
+    under_way: list[int] = []
+
+    def tell(batch: Sequence[Raster]) -> Iterator[Any]:
+        under_way.append(len(batch))
+        assert len(under_way) == 1, "two at a time"
+        try:
+            yield None if len(batch) > 1 else PageRead(0, Recognition(""))
+        finally:
+            under_way.pop()
+
+    assert _codes(_step(Streaming(tell), 3)) == [None] * 3
+
+
+def test_what_a_stream_took_is_told_in_the_report():
+    gpu = GpuUse(100, 200, 0.5)
+    effort = Effort(Timings(decode_s=2.0), idle_ratio=0.25, gpu=gpu, oom_splits=3)
+
+    def tell(batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
+        yield from _named(batch)
+        yield effort
+
+    report = _step(Streaming(tell), 3).report
+    assert (report.timings, report.idle_ratio, report.gpu, report.oom_splits) == (effort.timings, 0.25, gpu, 3)
+    assert report.output_tokens == (2, 2, 2)
+
+
+def test_of_a_batch_read_in_pieces_the_highest_memory_and_all_splits_are_told():
+    def tell(batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
+        if len(batch) > 2:
+            raise DeviceOutOfMemoryError("too many", 0)
+        yield from _named(batch)
+        yield Effort(Timings(decode_s=1.0), 0.5, GpuUse(batch[0].sized.page.page_index, 7, 0.5), oom_splits=1)
+
+    report = _step(Streaming(tell), 4).report
+    assert (report.gpu, report.oom_splits, report.timings.decode_s) == (GpuUse(2, 7), 3, 2.0)
+
+
+def test_a_page_that_was_cut_or_repeats_itself_is_read_and_says_so():
+    for engine in (
+        FakeEngine(FakeOptions(truncated_pages=(0,), repeated_pages=(1,))),
+        FakeStreamingEngine(FakeStreamOptions(truncated_pages=(0,), repeated_pages=(1,))),
+    ):
+        read = [page.recognition for page in _step(engine, 3).pages if page.recognition]
+        assert [page.status for page in read] == [Status.TRUNCATED, Status.REPEATED, Status.OK]
+        assert [page.finish_reason for page in read] == [Finish.LENGTH, Finish.REPETITION, Finish.STOP]
+
+
+def test_a_streaming_engine_can_be_asked_for_all_at_once():
+    engine = FakeStreamingEngine(FakeStreamOptions())
+    answer = engine.recognize(_rasters(5))
+    assert [page.text.partition(",")[0] for page in answer.pages] == [f"page {n + 1} of {n + 1}" for n in range(5)]
+    assert answer.effort.gpu is not None
+    with pytest.raises(RuntimeError, match="told to fail on page index 2"):
+        FakeStreamingEngine(FakeStreamOptions(fail_pages=(2,))).recognize(_rasters(5))

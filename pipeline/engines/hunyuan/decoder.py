@@ -135,10 +135,11 @@ class Decoder:
 
     def _text_waves(self, num_positions: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines for text, where all axes say the same: shape (positions, head_dim)."""
-        places = torch.arange(num_positions, device=self.device).expand(self.num_axes, 1, -1)
-        like = torch.empty(0, dtype=self.dtype, device=self.device)
-        cos, sin = self._text.rotary_emb(like, places)
-        return cos[0], sin[0]
+        rotary = self._text.rotary_emb
+        turns = torch.arange(num_positions, device=self.device)[:, None] * rotary.inv_freq.to(self.device).float()
+        turns = torch.cat([turns, turns], -1)
+        scaling = rotary.attention_scaling
+        return (turns.cos() * scaling).to(self.dtype), (turns.sin() * scaling).to(self.dtype)
 
 
 def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

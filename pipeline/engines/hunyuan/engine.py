@@ -62,10 +62,10 @@ class HunyuanEngine(StreamingEngine):
 
     @classmethod
     def spec(cls, options: HunyuanOptions) -> Spec:
-        """Finds the checkpoint, which is fetched if a hub has it, and reads its configuration."""
-        task, checkpoint = _task(options), _checkpoint(options)
-        least, most = checkpoint.image_size_limits()
-        cell_px = checkpoint.patch_size_px() * checkpoint.merge_size()
+        """Finds the checkpoint, fetched if a hub has it, and reads its configuration; with no model, that of 1.0."""
+        task, checkpoint = _task(options), _checkpoint(options) if options.model else None
+        least, most = checkpoint.image_size_limits() if checkpoint else (512 * 512, 2048 * 2048)
+        cell_px = checkpoint.patch_size_px() * checkpoint.merge_size() if checkpoint else 32
         raster = RasterRule(
             options.dpi, most, cell_px, "hunyuan_visual_tokens", min_pixels=least, max_aspect=MAX_ASPECT
         )
@@ -78,7 +78,8 @@ class HunyuanEngine(StreamingEngine):
             batch_size=batch_size,
             batches_at_once=math.ceil(2 * slots / batch_size) if options.decode == "continuous" else 1,
         )
-        identity = Identity(cls.name, _version(), checkpoint.name, checkpoint.revision, task.name)
+        named = (checkpoint.name, checkpoint.revision) if checkpoint else (None, None)
+        identity = Identity(cls.name, _version(), *named, task.name)
         told = text_options(replace(options, model="", revision="", precision=_precision(options)))
         return Spec(identity, needs, raster, told)
 
@@ -218,7 +219,10 @@ def _translated(error: Exception) -> Exception:
 
 def _version() -> str:
     """That of the code around the model; another version of transformers reads no page again."""
-    return f"1 (transformers {metadata.version('transformers').split('.')[0]})"
+    try:
+        return f"1 (transformers {metadata.version('transformers').split('.')[0]})"
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _finish(written: Generated) -> Finish:
