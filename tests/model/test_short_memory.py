@@ -87,13 +87,15 @@ def test_all_pages_are_read_down_to_the_memory_that_one_needs_alone(
 def test_what_did_not_fit_lowers_the_ceiling_and_is_not_tried_again(
     model: PageModel, pages: list[np.ndarray], needed_bytes: tuple[int, int]
 ):
-    least, most = needed_bytes
+    least, _ = needed_bytes
     like = [pages[0]] * 12
-    memory = Memory(least + (most - least) // 5)
+    length = len(model.prompt_tokens(model.patches(torch.from_numpy(pages[0]))))
+    memory = Memory(least)
     reader, _ = run(model, like, memory, Pace(6, 6))
     first = reader.clock.oom_splits
     assert first > 0
-    assert reader.ceiling(30) < 6
+    assert reader.ceiling(length) < 6
+    assert reader.ceiling(100 * length) == 6, "other buckets have their own"
     with memory:
         drive(reader, readings(like))
     assert reader.clock.oom_splits - first <= first // 2

@@ -86,6 +86,7 @@ class ContinuousReader:
         rows = self._slots.rows
         self._send_ahead()
         while (self._seen or self._waiting) and len(rows) < self._hold:
+            self._release(ended)
             if self._solo in self._waiting and not rows:
                 self._make_way()
             if not self._seen:
@@ -99,8 +100,7 @@ class ContinuousReader:
         if rows:
             with self._timed("decode_s"):
                 ended += self._write()
-        if any(one.reading is self._solo for one in ended):
-            self._solo, self._hold = None, self._pace.num_slots
+        self._release(ended)
         return ended
 
     def _send_ahead(self) -> None:
@@ -216,6 +216,11 @@ class ContinuousReader:
             self._solo = reading
         self._waiting.appendleft(reading)
         return []
+
+    def _release(self, ended: Sequence[Ended]) -> None:
+        """The page that had the device to itself has ended: others may come again."""
+        if any(one.reading is self._solo for one in ended):
+            self._solo, self._hold = None, self._pace.num_slots
 
     def _make_way(self) -> None:
         """All that holds memory but is no row goes back to where it waits."""
