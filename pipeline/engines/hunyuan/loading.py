@@ -97,7 +97,7 @@ def _in_few_bits(kind: str, compute: torch.dtype) -> Any:
     """
     from transformers import BitsAndBytesConfig
 
-    kept = ["lm_head", "vision_tower"]
+    kept = ["lm_head", "model.vision_tower"]  # as they begin: a name in the middle would not be found
     if kind == "int8":
         return BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=0.0, llm_int8_skip_modules=kept)
     return BitsAndBytesConfig(
