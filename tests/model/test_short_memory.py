@@ -127,7 +127,7 @@ def test_any_allocation_may_fail_once_and_no_text_changes(
     whole = Memory()
     run(model, pages, whole, Pace(4, 3, steps), decoding)
     dice = np.random.default_rng(steps)
-    for fail_at in dice.choice(whole.num_allocated, 8, replace=False) + 1:
+    for fail_at in dice.choice(whole.num_allocated, 6, replace=False) + 1:
         memory = Memory(fail_at=int(fail_at))
         reader, found = run(model, pages, memory, Pace(4, 3, steps), decoding)
         assert tokens(found) == wanted[decoding], f"allocation {fail_at} of {whole.num_allocated}"

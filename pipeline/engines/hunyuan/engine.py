@@ -79,7 +79,7 @@ class HunyuanEngine(StreamingEngine):
             batches_at_once=math.ceil(2 * slots / batch_size) if options.decode == "continuous" else 1,
         )
         named = (checkpoint.name, checkpoint.revision) if checkpoint else (None, None)
-        identity = Identity(cls.name, _version(), *named, task.name)
+        identity = Identity(cls.name, _version(), named[0], named[1], task.name)
         told = text_options(replace(options, model="", revision="", precision=_precision(options)))
         return Spec(identity, needs, raster, told)
 
