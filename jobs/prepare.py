@@ -49,7 +49,7 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
             raise
         engine, reason = load(BEST_FIRST[0] if config.engine == "auto" else config.engine), "not usable here"
     options = engine.read_options(engine_pairs(config, engine))
-    if must_run and getattr(options, "model", None) == "":
+    if must_run and engine.needs_model and not options.model:
         Checkpoint.resolve("")
     spec = engine.spec(options)
     rule = replace(

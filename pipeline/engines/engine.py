@@ -79,6 +79,8 @@ class Engine(ABC):
     summary: ClassVar[str]
     options_type: ClassVar[type[Any]]
     notice: str | None = None
+    needs_model: ClassVar[bool] = False
+    """Whether it runs only with the option `model`; it can be asked what it is without one."""
 
     @classmethod
     @abstractmethod

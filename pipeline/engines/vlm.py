@@ -101,6 +101,7 @@ class VlmEngine(Engine):
         "any vision-language OCR model of transformers: GLM-OCR, PaddleOCR-VL, LightOnOCR, GOT, Qwen"
     )
     options_type: ClassVar[type[VlmOptions]] = VlmOptions
+    needs_model: ClassVar[bool] = True
 
     @classmethod
     def missing(cls) -> str | None:

@@ -53,6 +53,7 @@ class HunyuanEngine(StreamingEngine):
     name: ClassVar[str] = "hunyuan"
     summary: ClassVar[str] = "HunyuanOCR on a GPU: whole pages as markdown, spotting, tables, formulas, translation"
     options_type: ClassVar[type[HunyuanOptions]] = HunyuanOptions
+    needs_model: ClassVar[bool] = True
 
     @classmethod
     def missing(cls) -> str | None:
