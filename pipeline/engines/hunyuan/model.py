@@ -95,7 +95,7 @@ class PageModel:
         if ids.count(image) != 1:
             raise ValueError(f"the chat template of the model puts {ids.count(image)} images into a prompt, not one")
         at = ids.index(image)
-        return tuple(torch.tensor(part, dtype=torch.long, device=self.device) for part in (ids[:at], ids[at + 1 :]))  # type: ignore[return-value]
+        return tuple(torch.tensor(part, dtype=torch.long, device=self.device) for part in (ids[:at], ids[at + 1 :]))
 
 
 def pixel_format(folder: Path) -> PixelFormat:

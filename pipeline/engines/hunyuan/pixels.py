@@ -45,7 +45,7 @@ class Uploader:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def send(self, pixels: NDArray[Any]) -> Tensor:
         """The raster on the device: uint8, of the same shape. Whoever uses it calls `wait` first."""

@@ -105,7 +105,7 @@ class Stepper:
     def _recorded(self, cache: KeyValueCache, num_rows: int, span: int) -> torch.cuda.CUDAGraph:
         """A graph of one step. The step on trial before the recording is taken back."""
         device, before = self._decoder.device, self._snapshot()
-        aside: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        aside: Any = torch.cuda.Stream(device)
         aside.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(aside):
             self._body(cache, num_rows, span)
