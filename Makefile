@@ -23,8 +23,8 @@ types:
 test:
 	$(PYTHON) -m pytest
 
-# Tests of what draws and looks at pixels run none of these modules that the others do not.
-PIXELS = raster upright layer ink quarantine
+# Tests of what draws pixels, of files and of storage run none of these modules that the others do not.
+PIXELS = raster upright layer ink quarantine odd strange command untrusted repetition progress sizes guards grid
 
 coverage:
 	$(PYTHON) -m pytest tests/unit --quiet --cov=pipeline --cov-report= $(PIXELS:%=--ignore-glob='*/test_%*.py')
