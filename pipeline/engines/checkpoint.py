@@ -30,6 +30,10 @@ LICENCES = {
 """What to know before downloading, by the beginning of a model's name in small letters."""
 
 
+CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+"""OpenAI's, which image processors of transformers take where the checkpoint does not say."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A checkpoint on this machine.
@@ -105,6 +109,12 @@ class Checkpoint:
         """How many patches, across and down, make one visual token."""
         return self._count("merge_size", 2)
 
+    def pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and deviation, by channel, by which pixels of 0 to 1 are normalized; where it says nothing, CLIP's."""
+        told = self._image_processor()
+        mean, std = told.get("image_mean") or CLIP_MEAN, told.get("image_std") or CLIP_STD
+        return tuple(map(float, mean)), tuple(map(float, std))
+
     def _count(self, key: str, default: int) -> int:
         value = self._image_processor().get(key, default)
         if not _is_count(value):
@@ -121,6 +131,12 @@ class Checkpoint:
         if not older.is_file():
             raise EngineUnavailableError(f"{self.folder} holds no {older.name}: download the model again")
         return read_json(older)
+
+
+def host_memory_bytes(checkpoint: Checkpoint | None) -> int:
+    """Host memory of one actor: torch and what it works with, and twice the weights, which may be loaded in fp32."""
+    weights = sum(path.stat().st_size for path in checkpoint.folder.glob("*.safetensors")) if checkpoint else 0
+    return (3 << 30) + 2 * weights
 
 
 def is_hub_id(model: str) -> bool:

@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.errors import DeviceOutOfMemoryError, EngineBrokenError, EngineUnavailableError
 from pipeline.result import GpuUse
 
+if TYPE_CHECKING:
+    import torch
+
 DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("auto", "fp16", "bf16", "fp32")
+TORCH_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+PRECISIONS = ("auto", *TORCH_NAMES)
+USUAL = {"cuda": "fp16", "cpu": "fp32"}
+"""The precision for `auto`, by device."""
+
+
+def missing_libraries() -> str | None:
+    """What an engine that runs a model lacks here, as one line that says how to get it; None if nothing."""
+    absent = [name for name in ("torch", "transformers") if find_spec(name) is None]
+    return f"{' and '.join(absent)} not installed: pip install 'pagemill[torch]'" if absent else None
 
 
 def wants_gpu(device: str) -> bool:
@@ -43,7 +57,15 @@ class Place:
                 "device=cuda: torch finds no GPU here; install its build for CUDA, or device=cpu"
             )
         found = "cuda" if has_gpu and device != "cpu" else "cpu"
-        return cls(found, {"cuda": "fp16", "cpu": "fp32"}[found] if precision == "auto" else precision)
+        return cls(found, USUAL[found] if precision == "auto" else precision)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision as torch has it."""
+        import torch
+
+        found: torch.dtype = getattr(torch, TORCH_NAMES[self.precision])
+        return found
 
     def wider(self) -> Place | None:
         """Where to read a page again whose numbers were too large; None if nothing is wider."""
@@ -58,12 +80,13 @@ class Place:
 
 
 def gpu_use(device: str) -> GpuUse | None:
-    """Peak memory of this process on the GPU since the last call; None on the CPU."""
+    """Peak memory of this process on the GPU since the last call, and whether it is busy; None on the CPU."""
     import torch
 
     if device != "cuda":
         return None
-    used = GpuUse(int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved()))
+    peaks = int(torch.cuda.max_memory_allocated()), int(torch.cuda.max_memory_reserved())
+    used = GpuUse(*peaks, _utilization())
     torch.cuda.reset_peak_memory_stats()
     return used
 
@@ -81,21 +104,31 @@ def device_errors() -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        held = _held_by_others_bytes()
+        held = None
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            held = gpu_memory_bytes()[1]
         raise DeviceOutOfMemoryError(_line(error), held) from error
     except torch.AcceleratorError as error:
         raise EngineBrokenError(_line(error)) from error
 
 
-def _held_by_others_bytes() -> int | None:
-    """Memory of the GPU that other processes hold; None without one."""
+def gpu_memory_bytes() -> tuple[int, int]:
+    """Memory of the GPU in use: all of it, and what other processes hold."""
     import torch
 
-    if not torch.cuda.is_available():
-        return None
-    torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info()
-    return max(0, int(total - free - torch.cuda.memory_reserved()))
+    return int(total), max(0, int(total - free - torch.cuda.memory_reserved()))
+
+
+def _utilization() -> float | None:
+    """Share of the last moments in which the GPU was busy; None where NVML is not to be had."""
+    import torch
+
+    try:
+        return float(torch.cuda.utilization()) / 100
+    except (ModuleNotFoundError, RuntimeError):
+        return None
 
 
 def _line(error: BaseException) -> str:

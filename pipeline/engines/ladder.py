@@ -28,26 +28,27 @@ class Step:
     """One way to read pages, at `scale` times their size; `name` says it: ``with a repetition penalty of 1.1``."""
 
     name: str
-    read: Read
     decoding: Decoding
     scale: float = 1.0
 
 
-def steps_for(read: Read, first: Decoding, precision: str | None = None) -> tuple[Step, ...]:
-    """The ladder of this reader: as asked, then with a higher repetition penalty, then that and sampling.
+def steps_for(first: Decoding, precision: str | None = None, *, smaller: float | None = None) -> tuple[Step, ...]:
+    """A ladder: as asked, with a higher repetition penalty, at another size, then with the penalty and sampling.
 
     Args:
-        read: The reader.
         first: How to choose tokens as long as nothing goes wrong.
-        precision: What to call it by in notes, if it reads in another than pages are read in first.
+        precision: What to call it by in notes, if pages are read in another than at first.
+        smaller: The factor for both sides of a page at another size; without one there is no such step.
     """
     penalty = round(first.repetition_penalty + PENALTY_STEP, 4)
     penalized = replace(first, repetition_penalty=penalty)
     where = f"in {precision} " if precision else ""
+    resized = [Step(f"{where}at {smaller:g} times the size", first, smaller)] if smaller else []
     return (
-        Step(where.strip() or "as asked", read, first),
-        Step(f"{where}with a repetition penalty of {penalty:g}", read, penalized),
-        Step(f"{where}by sampling with seed {first.seed}", read, replace(penalized, temperature=TEMPERATURE)),
+        Step(where.strip() or "as asked", first),
+        Step(f"{where}with a repetition penalty of {penalty:g}", penalized),
+        *resized,
+        Step(f"{where}by sampling with seed {first.seed}", replace(penalized, temperature=TEMPERATURE)),
     )
 
 
@@ -115,20 +116,20 @@ class Climb:
         return said.removesuffix("; ") or None
 
 
-def climb(num_pages: int, ladders: Sequence[Sequence[Step]]) -> list[Kept]:
+def climb(num_pages: int, ladders: Sequence[tuple[Read, Sequence[Step]]]) -> list[Kept]:
     """Read pages, some of them again, until there is nothing more to be tried.
 
     Args:
         num_pages: How many; their positions are 0 to `num_pages` less one.
-        ladders: At least one, of at least one step each; the next one is wider in precision. Pages at the same step
-            are read in one call.
+        ladders: At least one, with its reader and at least one step each; the next one is wider in precision. Pages
+            at the same step are read in one call.
     """
-    pages = [Climb(ladders) for _ in range(num_pages)]
+    pages = [Climb([steps for _, steps in ladders]) for _ in range(num_pages)]
     while waiting := sorted((page.place, position) for position, page in enumerate(pages) if page.place):
         for (ladder, step), group in groupby(waiting, key=lambda entry: entry[0]):
             positions = [position for _, position in group]
-            how = ladders[ladder][step]
-            for position, answer in zip(positions, how.read(positions, how.decoding), strict=True):
+            read, steps = ladders[ladder]
+            for position, answer in zip(positions, read(positions, steps[step].decoding), strict=True):
                 pages[position].take(answer)
     return [page.kept() for page in pages]
 

@@ -17,8 +17,6 @@ from pipeline.engines.generated import Decoding, Generated
 from pipeline.engines.static import generate
 from pipeline.errors import EngineUnavailableError
 
-DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-
 
 class Loaded:
     """One checkpoint in one precision on one device."""
@@ -36,7 +34,7 @@ class Loaded:
             self._processor: Any = AutoProcessor.from_pretrained(folder, local_files_only=True)
             model: Any = AutoModelForImageTextToText.from_pretrained(
                 folder,
-                dtype=DTYPES[place.precision],
+                dtype=place.dtype,
                 use_safetensors=True,
                 local_files_only=True,
             )
@@ -71,7 +69,7 @@ class Loaded:
             )
         else:
             inputs = self._processor(images=images, text=[prompt] * len(images) if prompt else None, **shaped)
-        return dict(inputs.to(self._place.device, dtype=DTYPES[self._place.precision]))
+        return dict(inputs.to(self._place.device, dtype=self._place.dtype))
 
     def _end_of_turn(self) -> int | None:
         """What GOT-OCR 2 ends its answers with, which neither its configuration nor its tokenizer calls an end.

@@ -11,19 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar
 
-from pipeline.engines.certainty import score_of
-from pipeline.engines.checkpoint import Checkpoint
-from pipeline.engines.device import DEVICES, PRECISIONS, Place, device_errors, gpu_use, wants_gpu
+from pipeline.engines.answer import recognition_of
+from pipeline.engines.checkpoint import Checkpoint, host_memory_bytes
+from pipeline.engines.device import DEVICES, PRECISIONS, Place, device_errors, gpu_use, missing_libraries, wants_gpu
 from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
 from pipeline.engines.generated import Decoding, Generated
-from pipeline.engines.ladder import Kept, Step, climb, steps_for
+from pipeline.engines.ladder import Read, Step, climb, steps_for
 from pipeline.errors import ConfigurationError, EngineUnavailableError
 from pipeline.option import nearest
 from pipeline.page import Raster, RasterRule
-from pipeline.result import Answer, Effort, Recognition, Timings
+from pipeline.result import Answer, Effort, Timings
 
 if TYPE_CHECKING:
     from pipeline.engines.loaded import Loaded
@@ -106,8 +105,7 @@ class VlmEngine(Engine):
     @classmethod
     def missing(cls) -> str | None:
         """The libraries; which model to load is an option."""
-        absent = [name for name in ("torch", "transformers") if find_spec(name) is None]
-        return f"{' and '.join(absent)} not installed: pip install 'pagemill[torch]'" if absent else None
+        return missing_libraries()
 
     @classmethod
     def spec(cls, options: VlmOptions) -> Spec:
@@ -127,7 +125,7 @@ class VlmEngine(Engine):
         needs = Needs(
             num_cpus=options.threads,
             num_gpus=1.0 if wants_gpu(options.device) else 0.0,
-            memory_bytes=_memory_bytes(model),
+            memory_bytes=host_memory_bytes(model),
             batch_size=options.batch_size,
         )
         raster = RasterRule(options.dpi, options.max_pixels, min_pixels=MIN_PIXELS, max_aspect=MAX_ASPECT)
@@ -157,7 +155,7 @@ class VlmEngine(Engine):
                 len(batch), [reading.ladder(place, self._decoding, self._places[0]) for place in self._places]
             )
         text = self._model(self._places[0]).text
-        recognitions = [_recognition(page, text(page.answer.tokens), self._habit.format) for page in pages]
+        recognitions = [recognition_of(page, text(page.answer.tokens).strip(), self._habit.format) for page in pages]
         timings = Timings(preprocess_s=reading.preprocess_s, decode_s=reading.decode_s)
         gpu = gpu_use(self._places[0].device)
         return Answer(tuple(recognitions), Effort(timings, idle_ratio=reading.idle_ratio(), gpu=gpu))
@@ -177,13 +175,13 @@ class _Reading:
         self.preprocess_s = self.decode_s = 0.0
         self._num_written = self._num_steps = 0
 
-    def ladder(self, place: Place, decoding: Decoding, first: Place) -> Sequence[Step]:
-        """All ways to read pages in this precision; the name of it is said if it is not the first."""
+    def ladder(self, place: Place, decoding: Decoding, first: Place) -> tuple[Read, Sequence[Step]]:
+        """The reader in this precision, and all ways to read with it; its name is said if it is not the first."""
 
         def read(positions: Sequence[int], decoding: Decoding) -> Sequence[Generated]:
             return self._read(self._model(place), positions, decoding)
 
-        return steps_for(read, decoding, None if place == first else place.precision)
+        return read, steps_for(decoding, None if place == first else place.precision)
 
     def _read(self, model: Loaded, positions: Sequence[int], decoding: Decoding) -> Sequence[Generated]:
         started = time.perf_counter()
@@ -202,21 +200,6 @@ class _Reading:
         return 1 - self._num_written / self._num_steps if self._num_steps else None
 
 
-def _recognition(page: Kept, text: str, format_: str) -> Recognition:
-    answer = page.answer
-    return Recognition(
-        text.strip(),
-        format_,
-        confidence=score_of(answer.mean_logprob),
-        output_tokens=page.num_written,
-        finish_reason=answer.finish,
-        mean_logprob=answer.mean_logprob,
-        min_logprob=answer.min_logprob,
-        tries=page.tries,
-        note=page.note,
-    )
-
-
 def _habit(options: VlmOptions, architecture: str) -> Habit:
     return Habit(options.prompt, "text") if options.prompt else HABITS.get(architecture, OTHERS)
 
@@ -229,12 +212,6 @@ def _checkpoint(options: VlmOptions) -> Checkpoint:
     if options.prompt and not HABITS.get(checkpoint.architecture, OTHERS).takes_prompt:
         raise ConfigurationError(f"{checkpoint.name} cannot be asked anything, it only reads: leave the prompt out")
     return checkpoint
-
-
-def _memory_bytes(model: Checkpoint | None) -> int:
-    """Host memory of one actor: torch and what it works with, and twice the weights, which may be loaded in fp32."""
-    weights = sum(path.stat().st_size for path in model.folder.glob("*.safetensors")) if model else 0
-    return (3 << 30) + 2 * weights
 
 
 def _version() -> str:

@@ -103,7 +103,7 @@ def test_an_answer_that_reaches_the_limit_is_kept_and_never_silently_whole(home:
     found = {Path(row["uri"]).name: row for row in rows(out)}
     assert {name for name, row in found.items() if row["status"] == "truncated"} == long
     assert json.loads(done.stdout)["pages_by_status"]["truncated"] == len(long)
-    assert all(texts[name].startswith(row["text"]) for name, row in found.items() if texts[name][:5].isalnum())
+    assert all(texts[name].startswith(row["text"]) for name, row in found.items())
 
 
 @pytest.mark.parametrize(

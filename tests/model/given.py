@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipeline.engines.checkpoint import Checkpoint
 from pipeline.engines.generated import Decoding, Generated
 from pipeline.engines.hunyuan.continuous import ContinuousReader, Pace
 from pipeline.engines.hunyuan.loading import Loader
@@ -35,7 +36,7 @@ class Sheet:
 
 
 def loader(folder: Path = TINY, **options: Any) -> Loader:
-    return Loader(folder, QUESTION, CPU, **options)
+    return Loader(Checkpoint.resolve(str(folder)), QUESTION, CPU, **options)
 
 
 def load(folder: Path = TINY, precision: str = "fp32") -> PageModel:

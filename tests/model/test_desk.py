@@ -65,9 +65,7 @@ def recognized(_: Raster, kept: Kept) -> Recognition:
 
 
 def work(wide: Callable[[], Any] = nobody, translate: Any = lambda error: error, num_ladders: int = 1) -> Work:
-    ladders = [
-        [Step(f"ladder {number}", nobody, Decoding(9, temperature=float(number)))] for number in range(num_ladders)
-    ]
+    ladders = [[Step(f"ladder {number}", Decoding(9, temperature=float(number)))] for number in range(num_ladders)]
     return Work(ladders, wide, recognized, translate)
 
 
@@ -86,7 +84,7 @@ def texts(told: Sequence[PageRead | Effort]) -> dict[int, Any]:
 def test_batches_of_several_threads_are_read_together_and_each_page_is_told_of_once(
     model: PageModel, sheets: list[Sheet]
 ):
-    ladders = [[Step("as asked", nobody, GREEDY)]]
+    ladders = [[Step("as asked", GREEDY)]]
     tell = Work(ladders, nobody, lambda _, kept: Recognition(model.decode(kept.answer.tokens)), lambda error: error)
     desk, told = Desk(ContinuousReader(model, Pace(6)), tell), dict[int, list[Any]]()
     batches = [sheets[first : first + 7] for first in range(0, 42, 7)]
@@ -217,7 +215,7 @@ ABSURD = {
 @pytest.mark.parametrize("absurd", ABSURD.values(), ids=ABSURD)
 def test_a_raster_of_an_absurd_shape_fails_alone(model: PageModel, sheets: list[Sheet], absurd: np.ndarray):
     tell = Work(
-        [[Step("as asked", nobody, GREEDY)]],
+        [[Step("as asked", GREEDY)]],
         nobody,
         lambda _, kept: Recognition(model.decode(kept.answer.tokens)),
         lambda error: error,

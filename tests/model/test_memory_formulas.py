@@ -16,7 +16,7 @@ from pipeline.engines.hunyuan.cache import KeyValueCache  # noqa: E402
 from pipeline.engines.hunyuan.choose import Chooser  # noqa: E402
 from pipeline.engines.hunyuan.loading import model_size  # noqa: E402
 from pipeline.engines.hunyuan.memory import ModelSize  # noqa: E402
-from pipeline.engines.hunyuan.model import PageModel, pixel_format  # noqa: E402
+from pipeline.engines.hunyuan.model import PageModel  # noqa: E402
 from pipeline.engines.hunyuan.stepper import Stepper  # noqa: E402
 from tests.model.given import CPU, QUESTION, TINY  # noqa: E402
 from tests.model.simulated_memory import Memory  # noqa: E402
@@ -31,7 +31,7 @@ def random_model(like: PageModel, dtype: Any, vision: dict[str, int], **text: in
     told["text_config"]["rope_parameters"]["mrope_section"] = [text["head_dim"] // 8] * 4
     told["vision_config"] |= {"out_hidden_size": text["hidden_size"], "text_hidden_size": text["hidden_size"], **vision}
     model = transformers.HunYuanVLForConditionalGeneration(transformers.HunYuanVLConfig(**told)).eval().to(dtype)
-    return PageModel(model, like.tokenizer, pixel_format(TINY), QUESTION)
+    return PageModel(model, like.tokenizer, like.pixel_format, QUESTION)
 
 
 WIDE_EYES = {"hidden_size": 576, "intermediate_size": 2304}

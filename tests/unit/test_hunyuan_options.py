@@ -16,7 +16,7 @@ from pipeline.errors import ConfigurationError
     [
         ({"decode": "paged"}, "'decode' is one of continuous, static, not 'paged'"),
         ({"precision": "fp8"}, "'precision' is one of auto, fp16, bf16, fp32, not 'fp8'"),
-        ({"device": "tpu"}, "'device' is one of auto, cuda, cpu, not 'tpu'"),
+        ({"device": "tpu"}, "'device' is one of auto, cpu, cuda, not 'tpu'"),
         ({"quantize": "int2"}, "'quantize' is one of int8, int4, not 'int2'"),
         ({"language": "fr"}, "'language' is one of zh, en, not 'fr'"),
         ({"max_new_tokens": 0}, "'max_new_tokens' must be at least 1, not 0"),

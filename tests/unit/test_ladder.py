@@ -39,8 +39,8 @@ class Script:
 
 def keep(script: Script, num_ladders: int = 1) -> list[Kept]:
     half, wide = (
-        steps_for(script.read, ASKED),
-        [Step("in fp32", script.read, ASKED), *steps_for(script.read, ASKED)[1:]],
+        (script.read, steps_for(ASKED)),
+        (script.read, [Step("in fp32", ASKED), *steps_for(ASKED)[1:]]),
     )
     return climb(len(script.answers), [half, wide][:num_ladders])
 
@@ -139,7 +139,7 @@ def test_an_answer_before_the_numbers_broke_is_better_than_none():
 
 
 def test_a_climb_that_is_over_takes_nothing_more():
-    page = Climb([steps_for(Script().read, ASKED)])
+    page = Climb([steps_for(ASKED)])
     page.take(FINE)
     assert page.place is None
     with pytest.raises(ValueError, match="not to be read again"):
@@ -148,7 +148,7 @@ def test_a_climb_that_is_over_takes_nothing_more():
 
 def test_a_reader_that_leaves_a_page_out_is_found_out():
     with pytest.raises(ValueError, match="shorter"):
-        climb(2, [[Step("as asked", lambda positions, decoding: [FINE], ASKED)]])
+        climb(2, [(lambda positions, decoding: [FINE], [Step("as asked", ASKED)])])
 
 
 ANSWERS = [FINE, LOST, looped(1), looped(2, unit=(0,)), wrote(*range(20), finish=Finish.LENGTH)]
@@ -163,3 +163,13 @@ def test_every_page_is_kept_once_and_depends_on_no_other(pages: list[list[Genera
         assert (kept.note is None) == (page[0].finish is not Finish.REPETITION and page[0].is_finite)
         assert kept.num_written >= len(kept.answer.tokens) == len(kept.answer.logprobs)
         assert any(kept.answer.tokens == answer.tokens[: len(kept.answer.tokens)] for answer in page[: kept.tries])
+
+
+def test_a_reader_that_can_resize_has_one_step_more():
+    names = [(step.name, step.scale) for step in steps_for(ASKED, "float32", smaller=0.8)]
+    assert names == [
+        ("in float32", 1.0),
+        ("in float32 with a repetition penalty of 1.18", 1.0),
+        ("in float32 at 0.8 times the size", 0.8),
+        ("in float32 by sampling with seed 7", 1.0),
+    ]

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 GROWTH_TOKENS = 1024
-"""What is added when an answer outgrows its slot. Half of all answers are shorter than 400 tokens, so that room for
-the longest possible one (8,192) would be ten times what most need."""
+"""What is added when an answer outgrows its slot: room for the longest possible one (8,192) would stand empty mostly."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ class Chooser:
             told = self._decodings[first + row]
             if generator is not None and told is not None:
                 tokens[row] = _drawn(scores[row] / told.temperature, generator)
-        self._seen[slots].scatter_(1, tokens[:, None], True)
+        if self.penalizes:
+            self._seen[slots].scatter_(1, tokens[:, None], True)
         logprobs = logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
         return Chosen(tokens, logprobs, logits.isfinite().all(-1))
 

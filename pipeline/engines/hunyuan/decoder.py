@@ -28,7 +28,6 @@ class Decoder:
         self.num_axes = len(config.rope_parameters["mrope_section"])
         self._num_heads, self._num_kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._head_dim = config.head_dim or config.hidden_size // config.num_attention_heads
-        self._eps = config.rms_norm_eps
         self.vocabulary_size: int = config.vocab_size
         self.max_positions: int = config.max_position_embeddings
         weight = self._text.embed_tokens.weight

@@ -6,21 +6,29 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pipeline.engines.certainty import Certainty, score_of
-from pipeline.engines.checkpoint import Checkpoint
-from pipeline.engines.device import Place, device_errors, wants_gpu
+from pipeline.engines.answer import recognition_of
+from pipeline.engines.certainty import Certainty
+from pipeline.engines.checkpoint import Checkpoint, host_memory_bytes
+from pipeline.engines.device import (
+    TORCH_NAMES,
+    USUAL,
+    Place,
+    device_errors,
+    gpu_use,
+    missing_libraries,
+    wants_gpu,
+)
 from pipeline.engines.engine import Identity, Needs, Spec, StreamingEngine, text_options
-from pipeline.engines.generated import Decoding, Generated
+from pipeline.engines.generated import Decoding
 from pipeline.engines.hunyuan.options import HunyuanOptions
 from pipeline.engines.hunyuan.prompts import Task, task_named
 from pipeline.engines.hunyuan.spotting import read_spotting
-from pipeline.engines.ladder import Kept, Step
+from pipeline.engines.ladder import Kept, Step, steps_for
 from pipeline.errors import ConfigurationError
 from pipeline.page import Raster, RasterRule
-from pipeline.result import Effort, Finish, GpuUse, Line, PageRead, Recognition
+from pipeline.result import Effort, PageRead, Recognition
 
 if TYPE_CHECKING:
     from pipeline.engines.hunyuan.desk import Reader
@@ -41,10 +49,8 @@ VISION_PAGES = 8
 STEPS_PER_LOOK = {"cuda": 8, "cpu": 1}
 """On a GPU the host looks at what was written every so many steps; a row that has ended waits for that."""
 
-PENALTY, TEMPERATURE, SMALLER = 0.1, 0.5, 0.8
-"""What is tried on an answer that repeats itself: more penalty, 0.8 times the size, sampling."""
-
-_LONG_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+SMALLER = 0.8
+"""The size at which a page is read again whose answer repeats itself."""
 
 
 class HunyuanEngine(StreamingEngine):
@@ -58,8 +64,7 @@ class HunyuanEngine(StreamingEngine):
     @classmethod
     def missing(cls) -> str | None:
         """The packages."""
-        absent = [name for name in ("torch", "transformers") if find_spec(name) is None]
-        return f"{' and '.join(absent)} not installed: pip install 'pagemill[torch]'" if absent else None
+        return missing_libraries()
 
     @classmethod
     def spec(cls, options: HunyuanOptions) -> Spec:
@@ -76,12 +81,14 @@ class HunyuanEngine(StreamingEngine):
         needs = Needs(
             num_cpus=options.threads,
             num_gpus=1.0 if device == "cuda" else 0.0,
+            memory_bytes=host_memory_bytes(checkpoint),
             batch_size=batch_size,
             batches_at_once=math.ceil(2 * slots / batch_size) if options.decode == "continuous" else 1,
         )
         named = (checkpoint.name, checkpoint.revision) if checkpoint else (None, None)
         identity = Identity(cls.name, _version(), named[0], named[1], task.name)
-        told = text_options(replace(options, model="", revision="", precision=_precision(options)))
+        precision = USUAL[device] if options.precision == "auto" else options.precision
+        told = text_options(replace(options, precision=precision))
         return Spec(identity, needs, raster, told)
 
     def __init__(self, options: HunyuanOptions) -> None:
@@ -97,19 +104,15 @@ class HunyuanEngine(StreamingEngine):
         checkpoint = _checkpoint(options)
         place = Place.find(options.device, options.precision)
         self._device = torch.device(place.device)
-        least, _ = checkpoint.image_size_limits()
-        self._loader: Loader = Loader(
-            checkpoint.folder, self._task.prompt, self._device, options.quantize, min_pixels=least
-        )
+        self._loader: Loader = Loader(checkpoint, self._task.prompt, self._device, options.quantize)
         self._model, self.precision, self.notice = self._loader.trusted(place.precision)
-        ladders = self._ladders()
-        work = Work(ladders, self._wide_reader, self._recognition, _translated)
+        work = Work(self._ladders(), self._wide_reader, self._recognition, _translated)
         self._desk = Desk(self._reader(self._model, options.slots or SLOTS[self._device.type]), work)
 
     def stream(self, batch: Sequence[Raster]) -> Iterator[PageRead | Effort]:
         """Read pages as slots become free, among those of other batches."""
         for told in self._desk.read(batch):
-            yield replace(told, gpu=self._gpu_use()) if isinstance(told, Effort) else told
+            yield replace(told, gpu=gpu_use(self._device.type)) if isinstance(told, Effort) else told
 
     def _reader(self, model: PageModel, num_slots: int) -> Reader:
         if self.options.decode == "static":
@@ -140,50 +143,20 @@ class HunyuanEngine(StreamingEngine):
             size, device, prompt_tokens=tokens, answer_tokens=answer, vision_pages=VISION_PAGES
         )
 
-    def _ladders(self) -> list[list[Step]]:
+    def _ladders(self) -> list[tuple[Step, ...]]:
         """How to read a page, and how again: in the precision of the model, and in a wider one if there is one."""
         own = getattr(self._model.model.generation_config, "repetition_penalty", None) or 1.0
         first = Decoding(self.options.max_new_tokens, self.options.repetition_penalty or own)
-        more = replace(first, repetition_penalty=round(first.repetition_penalty + PENALTY, 4))
-        steps = [
-            Step("as asked", _told, first),
-            Step(f"with a repetition penalty of {more.repetition_penalty:g}", _told, more),
-            Step(f"at {SMALLER:g} times the size", _told, first, SMALLER),
-            Step(f"by sampling with seed {first.seed}", _told, replace(more, temperature=TEMPERATURE)),
-        ]
-        names = [_LONG_NAMES[wider] for wider in self._loader.wider(self.precision)[:1]]
-        return [steps, *([replace(step, name=f"in {name} {step.name}") for step in steps] for name in names)]
+        wider = [TORCH_NAMES[name] for name in self._loader.wider(self.precision)[:1]]
+        return [steps_for(first, name, smaller=SMALLER) for name in (None, *wider)]
 
     def _recognition(self, raster: Raster, kept: Kept) -> Recognition:
-        written = kept.answer
-        text, notes = self._model.decode(written.tokens), [kept.note]
-        lines: tuple[Line, ...] = ()
-        if self._task.has_boxes:
-            height_px, width_px = raster.pixels.shape[:2]
-            spotted = read_spotting(text, width_px, height_px, Certainty.of(written, self._model.decode))
-            text, lines = spotted.text, spotted.lines
-            notes.append(spotted.note)
-        return Recognition(
-            text,
-            self._task.format,
-            lines,
-            confidence=score_of(written.mean_logprob),
-            output_tokens=kept.num_written,
-            finish_reason=_finish(written),
-            mean_logprob=written.mean_logprob,
-            min_logprob=written.min_logprob,
-            tries=kept.tries,
-            note="; ".join(filter(None, notes)) or None,
-        )
-
-    def _gpu_use(self) -> GpuUse | None:
-        import torch
-
-        if self._device.type != "cuda":
-            return None
-        use = GpuUse(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), _utilization())
-        torch.cuda.reset_peak_memory_stats()
-        return use
+        text = self._model.decode(kept.answer.tokens)
+        if not self._task.has_boxes:
+            return recognition_of(kept, text, self._task.format)
+        height_px, width_px = raster.pixels.shape[:2]
+        spotted = read_spotting(text, width_px, height_px, Certainty.of(kept.answer, self._model.decode))
+        return recognition_of(kept, spotted.text, self._task.format, lines=spotted.lines, note=spotted.note)
 
 
 def _task(options: HunyuanOptions) -> Task:
@@ -202,13 +175,6 @@ def _checkpoint(options: HunyuanOptions) -> Checkpoint:
     return checkpoint
 
 
-def _precision(options: HunyuanOptions) -> str:
-    """The precision asked for, told without torch."""
-    if options.precision != "auto":
-        return options.precision
-    return "fp16" if wants_gpu(options.device) else "fp32"
-
-
 def _translated(error: Exception) -> Exception:
     """An error of the device's as one of ours."""
     try:
@@ -224,23 +190,3 @@ def _version() -> str:
         return f"1 (transformers {metadata.version('transformers').split('.')[0]})"
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _finish(written: Generated) -> Finish:
-    """An answer that ends where numbers cease to be finite is not whole."""
-    return written.finish if written.is_finite else Finish.LENGTH
-
-
-def _utilization() -> float | None:
-    """Share of the last moments in which the GPU was busy; None where NVML is not to be had."""
-    import torch
-
-    try:
-        return torch.cuda.utilization() / 100
-    except (ModuleNotFoundError, RuntimeError):
-        return None
-
-
-def _told(positions: Sequence[int], decoding: Decoding) -> NoReturn:
-    """The desk reads, page by page; nobody asks a step of the ladder to."""
-    raise NotImplementedError

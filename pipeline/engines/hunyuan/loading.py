@@ -7,41 +7,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from pipeline.engines.checkpoint import Checkpoint
+from pipeline.engines.device import TORCH_NAMES, Place, gpu_memory_bytes
 from pipeline.engines.hunyuan import selftest
 from pipeline.engines.hunyuan.memory import Card, ModelSize
-from pipeline.engines.hunyuan.model import PageModel, pixel_format
-
-DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+from pipeline.engines.hunyuan.model import PageModel
+from pipeline.engines.hunyuan.pixels import PixelFormat
 
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Where the weights are, what is to be asked, and where and how they are to be run.
+    """Which weights, what is to be asked of them, and where and how they are to be run.
 
     `quantize` is empty, `int8` or `int4`: weights of the language model's layers in so many bits, by bitsandbytes.
     """
 
-    folder: Path
+    checkpoint: Checkpoint
     question: str
     device: torch.device
     quantize: str = ""
-    min_pixels: int = 0
 
     def load(self, precision: str, *, quantize: bool = True) -> PageModel:
         """The model in one precision (`fp16`, `bf16`, `fp32`)."""
         from transformers import AutoTokenizer, HunYuanVLForConditionalGeneration
 
-        in_few_bits = _in_few_bits(self.quantize, DTYPES[precision]) if self.quantize and quantize else None
+        folder, dtype = self.checkpoint.folder, Place(self.device.type, precision).dtype
+        in_few_bits = _in_few_bits(self.quantize, dtype) if self.quantize and quantize else None
         with _quietly():
             model: Any = HunYuanVLForConditionalGeneration.from_pretrained(
-                self.folder,
-                dtype=DTYPES[precision],
+                folder,
+                dtype=dtype,
                 use_safetensors=True,
                 attn_implementation="sdpa",
                 local_files_only=True,
@@ -49,8 +48,10 @@ class Loader:
                 device_map=self.device if in_few_bits else None,
             )
         model = (model if in_few_bits else model.to(self.device)).eval()
-        tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-        return PageModel(model, tokenizer, pixel_format(self.folder), self.question)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        mean, std = self.checkpoint.pixel_statistics()
+        pixels = PixelFormat(mean, std, self.checkpoint.patch_size_px(), self.checkpoint.merge_size())
+        return PageModel(model, tokenizer, pixels, self.question)
 
     def trusted(self, precision: str) -> tuple[PageModel, str, str | None]:
         """The model in the precision asked for, or in the next wider one that passes the self-test.
@@ -61,7 +62,8 @@ class Loader:
         if precision == "fp32":
             return self.load("fp32"), "fp32", None
         reference = self.load("fp32", quantize=False)
-        pixels = selftest.page(cell_px=reference.pixel_format.cell_px, min_pixels=self.min_pixels)
+        min_pixels, _ = self.checkpoint.image_size_limits()
+        pixels = selftest.page(cell_px=reference.pixel_format.cell_px, min_pixels=min_pixels)
         expected = selftest.expect(reference, pixels)
         del reference
         refused: list[str] = []
@@ -70,18 +72,17 @@ class Loader:
             model = self.load(candidate)
             if candidate == "fp32" or not (fault := selftest.fault(model, pixels, expected)):
                 return model, candidate, _told(refused, candidate)
-            refused.append(f"{NAMES[candidate]} failed the self-test: {fault}")
+            refused.append(f"{TORCH_NAMES[candidate]} failed the self-test: {fault}")
             del model
         raise AssertionError("float32 ends the list")
 
     def wider(self, precision: str) -> list[str]:
         """Precisions to fall back on, the next one first."""
-        wide = ["bf16"] if precision == "fp16" and self._has_bf16 else []
-        return [*wide, "fp32"] if precision != "fp32" else []
-
-    @property
-    def _has_bf16(self) -> bool:
-        return self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        found, place = [], Place(self.device.type, precision).wider()
+        while place is not None:
+            found.append(place.precision)
+            place = place.wider()
+        return found
 
 
 def lack(quantize: str) -> str | None:
@@ -143,12 +144,11 @@ def card(device: torch.device) -> Card | None:
     """The memory of the device, and what others hold of it; None for the CPU."""
     if device.type != "cuda":
         return None
-    free, total = torch.cuda.mem_get_info(device)
-    return Card(total, max(0, total - free - torch.cuda.memory_reserved(device)))
+    return Card(*gpu_memory_bytes())
 
 
 def _told(refused: list[str], taken: str) -> str | None:
-    return f"{'; '.join(refused)}; {NAMES[taken]} is used instead" if refused else None
+    return f"{'; '.join(refused)}; {TORCH_NAMES[taken]} is used instead" if refused else None
 
 
 def _free(device: torch.device) -> None:

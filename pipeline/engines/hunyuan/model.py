@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +13,6 @@ from pipeline.engines.hunyuan import vision
 from pipeline.engines.hunyuan.decoder import Decoder
 from pipeline.engines.hunyuan.pixels import Patches, PixelFormat, patches_of
 from pipeline.engines.hunyuan.positions import page_positions
-
-_CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-"""What the image processor of transformers takes where the checkpoint does not say (those of OpenAI's CLIP)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +91,6 @@ class PageModel:
             raise ValueError(f"the chat template of the model puts {ids.count(image)} images into a prompt, not one")
         at = ids.index(image)
         return tuple(torch.tensor(part, dtype=torch.long, device=self.device) for part in (ids[:at], ids[at + 1 :]))
-
-
-def pixel_format(folder: Path) -> PixelFormat:
-    """How the checkpoint in this folder wants its pixels."""
-    told: dict[str, Any] = {}
-    for name in ("preprocessor_config.json", "processor_config.json"):
-        if (folder / name).exists():
-            found = json.loads((folder / name).read_text(encoding="utf-8"))
-            told = {**found, **found.get("image_processor", {})}
-            break
-    mean, std = (tuple(told.get(key) or given) for key, given in (("image_mean", _CLIP_MEAN), ("image_std", _CLIP_STD)))
-    return PixelFormat(mean, std, told.get("patch_size") or 16, told.get("merge_size") or 2)
 
 
 def _end_tokens(model: Any) -> frozenset[int]:

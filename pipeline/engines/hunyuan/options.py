@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pipeline.engines.device import DEVICES, PRECISIONS
+from pipeline.engines.hunyuan.prompts import DEFAULT_TASK, LANGUAGES
 from pipeline.errors import ConfigurationError
 
 DPI = 200.0
-"""A4 is 3,871 visual tokens then, and 2,016 at 144 dpi, which reads print of 9 points and more in half the time."""
+"""A4 is 3,871 visual tokens then, and 2,016 at 144 dpi."""
 
 MAX_NEW_TOKENS = 8192
 
 _CHOICES = {
     "decode": ("continuous", "static"),
-    "precision": ("auto", "fp16", "bf16", "fp32"),
-    "device": ("auto", "cuda", "cpu"),
+    "precision": PRECISIONS,
+    "device": DEVICES,
     "quantize": ("", "int8", "int4"),
-    "language": ("zh", "en"),
+    "language": LANGUAGES,
 }
 
 
@@ -30,10 +32,10 @@ class HunyuanOptions:
     `precision` `auto` is fp16 on a GPU and fp32 on the CPU. `graphs` records decode steps as CUDA graphs.
     """
 
-    model: str = ""
-    revision: str = ""
-    task: str = "parse"
-    language: str = "zh"
+    model: str = field(default="", metadata={"alters_text": False})
+    revision: str = field(default="", metadata={"alters_text": False})
+    task: str = DEFAULT_TASK
+    language: str = LANGUAGES[0]
     prompt: str = ""
     max_new_tokens: int = MAX_NEW_TOKENS
     repetition_penalty: float = 0.0

@@ -20,8 +20,8 @@ from torch.nn import functional
 class PixelFormat:
     """How a checkpoint wants its pixels: means and deviations by channel (of values 0 to 1), sides in pixels."""
 
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     patch_px: int = 16
     merge: int = 2
 

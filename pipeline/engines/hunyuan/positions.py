@@ -61,6 +61,4 @@ def rowwise(model: Any) -> None:
             deltas.append(delta)
         return torch.cat(places, dim=1), torch.cat(deltas)
 
-    if not getattr(together, "is_rowwise", False):
-        one_by_one.is_rowwise = True  # type: ignore[attr-defined]
-        model.get_rope_index = one_by_one
+    model.get_rope_index = one_by_one

@@ -29,7 +29,7 @@ class Stepper:
     """Makes steps over the first slots of a cache. `tokens` and `positions` say where each slot is, on the device."""
 
     def __init__(self, decoder: Decoder, chooser: Chooser, *, num_slots: int, graphs: bool) -> None:
-        self._decoder, self._chooser, self._num_slots = decoder, chooser, num_slots
+        self._decoder, self._chooser = decoder, chooser
         self.tokens = torch.zeros(num_slots, dtype=torch.long, device=decoder.device)
         self.positions = torch.zeros_like(self.tokens)
         self._logprobs = torch.zeros(num_slots, device=decoder.device)
