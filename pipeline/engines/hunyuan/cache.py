@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 GROWTH_TOKENS = 1024
-"""What is added when an answer outgrows its slot: room for the longest possible one (8,192) would stand empty mostly."""
+"""Added when an answer outgrows its slot: room for the longest possible one (8,192) would mostly stand empty."""
 
 
 @dataclass(frozen=True, slots=True)
