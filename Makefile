@@ -21,13 +21,14 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest --numprocesses 2 tests/unit tests/model
+	$(PYTHON) -m pytest --ignore tests/unit --ignore tests/model
 
 # Tests of what draws pixels, of files and of storage run none of these modules that the others do not.
 PIXELS = raster upright layer ink quarantine odd strange command untrusted repetition progress sizes guards grid
 
 coverage:
-	$(PYTHON) -m pytest tests/unit --quiet --cov=pipeline --cov-report= $(PIXELS:%=--ignore-glob='*/test_%*.py')
+	$(PYTHON) -m pytest --numprocesses 2 tests/unit --quiet --cov=pipeline --cov-report= $(PIXELS:%=--ignore-glob='*/test_%*.py')
 	$(PYTHON) -m coverage report --include='$(pure_files)' --fail-under=100
 
 samples:

@@ -1,6 +1,6 @@
 """HunyuanOCR's decoding: plain `generate` of transformers against static and continuous batches, in one run.
 
-    python benchmarks/decode.py [--device cuda] [--dpi 144] [--pages 64] [--slots 8 32] [--rounds 3] [--json FILE]
+    python benchmarks/decode.py [--device cuda] [--dpi 144] [--pages 256] [--slots 8 32] [--rounds 3] [--json FILE]
 
 No weights are needed: they are random, of the shape of HunyuanOCR 1.0 on a GPU (0.9 billion parameters, FP16), and of
 a small shape on the CPU (float32). Pages are A4, one in five lying on its side. How long an answer is does not come
@@ -45,6 +45,7 @@ MEDIAN_TOKENS, P95_TOKENS, MOST_TOKENS = 400, 1800, 4096
 SIGMA = math.log(P95_TOKENS / MEDIAN_TOKENS) / 1.6449
 A4_INCHES = (8.27, 11.69)
 CELL_PX = 32
+WARM_PAGES = 16
 IMAGE_TOKEN, PROMPT_TOKENS = 3, 24
 
 LARGE = {
@@ -186,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dpi", type=float, default=0, help="144 on a GPU, 36 on the CPU")
-    parser.add_argument("--pages", type=int, default=128)
+    parser.add_argument("--pages", type=int, default=256)
     parser.add_argument("--slots", type=int, nargs="+", default=[8])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
@@ -200,7 +201,7 @@ def main() -> None:
     pages = make_pages(asked.pages, asked.dpi or (144 if is_gpu else 36), 1.0 if is_gpu else 0.1, asked.seed)
     compared = ways(model, asked.pages, asked.slots)
     for way in compared:
-        way.read(pages[:2])
+        way.read(pages[:WARM_PAGES])
     found: dict[str, list[dict[str, float]]] = {way.name: [] for way in compared}
     for number in range(asked.rounds):
         for way in compared[number % len(compared) :] + compared[: number % len(compared)]:

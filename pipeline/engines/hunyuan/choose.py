@@ -97,8 +97,8 @@ class Chooser:
                 tokens[row] = _drawn(scores[row] / told.temperature, generator)
         if self.penalizes:
             self._seen[slots].scatter_(1, tokens[:, None], True)
-        logprobs = logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(-1)
-        return Chosen(tokens, logprobs, logits.isfinite().all(-1))
+        logprobs = logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+        return Chosen(tokens, logprobs, logits.abs().amax(-1).isfinite())  # the highest is NaN if any is
 
 
 def _drawn(scores: Tensor, generator: torch.Generator) -> Tensor:

@@ -1,7 +1,7 @@
 """The language model of HunyuanOCR over slots: prompts of like length together, then one token a slot and step.
 
-The layers' own modules do the work (so that quantized ones do, too); what is of its own is the cache, which slots
-share, and that no prompt is padded on the left: pages stand at the beginning of their slots, whatever else is read.
+The layers' own weights do the work, plain or quantized; what is of its own is the cache, which slots share, and that no
+prompt is padded on the left: pages stand at the beginning of their slots, whatever else is read.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pipeline.engines.hunyuan.cache import CacheShape, KeyValueCache
+from pipeline.engines.hunyuan.joined import joined
 
 MOST_STEPS = 64
 """Steps between two looks of the host, at most: a row that ended meanwhile runs on so far beyond its end."""
@@ -33,11 +34,12 @@ class Decoder:
         weight = self._text.embed_tokens.weight
         self.device, self.dtype = weight.device, weight.dtype
         self._waves = self._text_waves(self.max_positions + MOST_STEPS)
+        self._layers = [_Layer(layer, self._num_heads, self._num_kv_heads) for layer in self._text.layers]
 
     @property
     def cache_shape(self) -> CacheShape:
         """What a token takes in the cache."""
-        return CacheShape(len(self._text.layers), self._num_kv_heads, self._head_dim, self.dtype)
+        return CacheShape(len(self._layers), self._num_kv_heads, self._head_dim, self.dtype)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings of token ids: one more axis, of the hidden size."""
@@ -61,7 +63,7 @@ class Decoder:
         hidden = torch.stack([functional.pad(prompt, (0, 0, 0, longest - len(prompt))) for prompt in prompts])
         positions = torch.stack([functional.pad(place, (0, longest - place.shape[1])) for place in places], dim=1)
         waves = self._text.rotary_emb(hidden, positions)
-        for number, layer in enumerate(self._text.layers):
+        for number, layer in enumerate(self._layers):
             query, key, value = self._projected(layer, hidden, waves)
             cache.keys[number][first : first + len(prompts), :, :longest] = key
             cache.values[number][first : first + len(prompts), :, :longest] = value
@@ -94,7 +96,7 @@ class Decoder:
         groups = self._num_heads // self._num_kv_heads
         mask = seen.expand(num, 1, groups, span)
         hidden = self.embed(tokens)[:, None]
-        for number, layer in enumerate(self._text.layers):
+        for number, layer in enumerate(self._layers):
             query, key, value = self._projected(layer, hidden, waves)
             keys, values = cache.keys[number], cache.values[number]
             keys[rows, :, positions] = key[:, :, 0]
@@ -109,23 +111,21 @@ class Decoder:
             hidden = self._after(layer, hidden, looked.reshape(num, 1, -1))
         return self._logits(hidden[:, 0])
 
-    def _projected(self, layer: Any, hidden: Tensor, waves: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    def _projected(self, layer: _Layer, hidden: Tensor, waves: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, shape (rows, heads, tokens, head_dim): turned by their places, then normed."""
-        attention, hidden = layer.self_attn, _normed(layer.input_layernorm, hidden)
-        sides = (*hidden.shape[:2], -1, self._head_dim)
-        query, key, value = (
-            project(hidden).view(sides) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
-        )
+        heads = layer.project(_normed(layer.before, hidden)).view(*hidden.shape[:2], -1, self._head_dim)
+        num_turned = self._num_heads + self._num_kv_heads
         cos, sin = (wave[:, :, None].float() for wave in waves)
-        turned = _turned(torch.cat([query, key], 2), cos, sin)
-        query = _normed(attention.query_layernorm, turned[:, :, : self._num_heads])
-        key = _normed(attention.key_layernorm, turned[:, :, self._num_heads :])
-        return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+        turned = _turned(heads[:, :, :num_turned], cos, sin)
+        turned = functional.rms_norm(turned, turned.shape[-1:], eps=layer.epsilon) * layer.scales
+        query, key = turned[:, :, : self._num_heads], turned[:, :, self._num_heads :]
+        return query.transpose(1, 2), key.transpose(1, 2), heads[:, :, num_turned:].transpose(1, 2)
 
-    def _after(self, layer: Any, hidden: Tensor, looked: Tensor) -> Tensor:
+    def _after(self, layer: _Layer, hidden: Tensor, looked: Tensor) -> Tensor:
         """The rest of a layer: what attention saw, shape (rows, tokens, heads · head_dim), and the perceptron."""
-        hidden = hidden + layer.self_attn.o_proj(looked)
-        result: Tensor = hidden + layer.mlp(_normed(layer.post_attention_layernorm, hidden))
+        hidden = hidden + layer.out(looked)
+        gate, up = layer.widen(_normed(layer.between, hidden)).chunk(2, -1)
+        result: Tensor = hidden + layer.narrow(layer.act(gate).mul_(up))
         return result
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -139,6 +139,21 @@ class Decoder:
         turns = torch.cat([turns, turns], -1)
         scaling = rotary.attention_scaling
         return (turns.cos() * scaling).to(self.dtype), (turns.sin() * scaling).to(self.dtype)
+
+
+class _Layer:
+    """A `HunYuanVLDecoderLayer` with projections of the same input joined."""
+
+    def __init__(self, layer: Any, num_heads: int, num_kv_heads: int) -> None:
+        attention, perceptron = layer.self_attn, layer.mlp
+        self.before, self.between = layer.input_layernorm, layer.post_attention_layernorm
+        self.project = joined([attention.q_proj, attention.k_proj, attention.v_proj])
+        self.out = attention.o_proj
+        self.widen, self.narrow = joined([perceptron.gate_proj, perceptron.up_proj]), perceptron.down_proj
+        norms = [attention.query_layernorm] * num_heads + [attention.key_layernorm] * num_kv_heads
+        self.scales = torch.stack([norm.weight.detach() for norm in norms])
+        self.act = perceptron.act_fn
+        self.epsilon: float = attention.query_layernorm.variance_epsilon
 
 
 def _turned(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
