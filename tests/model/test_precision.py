@@ -200,3 +200,34 @@ def test_what_was_not_finite_stays_in_its_page_and_infects_no_later_one_in_its_s
     assert not first.is_finite
     assert [other.tokens for other in others] == [sheet.alone.tokens for sheet in company[1:]]
     assert all(other.is_finite for other in others)
+
+
+@pytest.mark.usefixtures("_overflowing_filler")
+def test_what_fills_a_shorter_prompt_may_overflow_and_no_page_is_altered(model: PageModel, sheets: list[Sheet]):
+    company = [sheets[number] for number in range(12)]
+    found = read(model, [sheet.pixels for sheet in company], num_slots=4, vision_pages=12)
+    assert all(one.is_finite for one in found)
+    assert [one.tokens for one in found] == [sheet.alone.tokens for sheet in company]
+
+
+@pytest.fixture
+def _overflowing_filler(model: PageModel, monkeypatch: pytest.MonkeyPatch):
+    """Whatever stands behind the end of a prompt comes to infinity in every layer."""
+    decoder, lengths = model.decoder, []
+    plain_prefill, plain_after = decoder.prefill, decoder._after
+
+    def prefill(cache: Any, prompts: Any, places: Any, first: int) -> Any:
+        lengths[:] = map(len, prompts)
+        assert min(lengths) > 1
+        result = plain_prefill(cache, prompts, places, first)
+        lengths.clear()
+        return result
+
+    def after(layer: Any, hidden: Any, looked: Any) -> Any:
+        result = plain_after(layer, hidden, looked)
+        for row, length in enumerate(lengths):
+            result[row, length:] = float("inf")
+        return result
+
+    monkeypatch.setattr(decoder, "prefill", prefill)
+    monkeypatch.setattr(decoder, "_after", after)

@@ -63,7 +63,11 @@ class Decoder:
         hidden = torch.stack([functional.pad(prompt, (0, 0, 0, longest - len(prompt))) for prompt in prompts])
         positions = torch.stack([functional.pad(place, (0, longest - place.shape[1])) for place in places], dim=1)
         waves = self._text.rotary_emb(hidden, positions)
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
+        filler = (torch.arange(longest, device=self.device) >= lengths[:, None])[:, :, None]
         for number, layer in enumerate(self._layers):
+            # Nobody asked what the filler comes to, and infinity times a weight of 0 would spoil those who do not look.
+            hidden = hidden.masked_fill_(filler, 0)
             query, key, value = self._projected(layer, hidden, waves)
             cache.keys[number][first : first + len(prompts), :, :longest] = key
             cache.values[number][first : first + len(prompts), :, :longest] = value
@@ -73,9 +77,7 @@ class Decoder:
             )
             del query, key, value  # by the time of the perceptron, which takes most
             hidden = self._after(layer, hidden, looked.transpose(1, 2).flatten(2))
-        rows = torch.arange(len(prompts), device=self.device)
-        ends = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self.device)
-        return self._logits(hidden[rows, ends])
+        return self._logits(hidden[torch.arange(len(prompts), device=self.device), lengths - 1])
 
     def step(self, cache: KeyValueCache, tokens: Tensor, positions: Tensor, span: int) -> Tensor:
         """One more token for each of the first slots.
