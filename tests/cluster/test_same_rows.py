@@ -246,14 +246,15 @@ def test_an_actor_killed_in_the_middle_of_its_batches_loses_and_doubles_nothing(
     assert verify(str(tmp_path / "ray"), ()).faults == []
 
 
-@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize(("at_once", "batch_size"), [(1, 8), (3, 8), (4, 1)])
 def test_a_page_that_kills_an_engine_of_several_batches_fails_alone(
-    at_once: int, tmp_path: Path, ray_address: str
+    at_once: int, batch_size: int, tmp_path: Path, ray_address: str
 ) -> None:
     (tmp_path / "in").mkdir()
     documents.pdf(tmp_path / "in" / "thirty.pdf", 30)
     options = ("die_pages=6", "delay_s=0.01", f"batches_at_once={at_once}")
-    run(job(tmp_path / "in", tmp_path / "out", ray_address, *options, actors=1, **STREAM))
+    engine = STREAM | {"batch_size": batch_size, "actors": 1}
+    run(job(tmp_path / "in", tmp_path / "out", ray_address, *options, **engine))
     assert statuses(tmp_path / "out") == {n: "engine_crashed" if n == 6 else "ok" for n in range(30)}
     assert verify(str(tmp_path / "out"), ()).faults == []
 
