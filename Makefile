@@ -21,8 +21,8 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest --numprocesses 2 tests/unit tests/model
-	$(PYTHON) -m pytest --ignore tests/unit --ignore tests/model
+	$(PYTHON) -m pytest --numprocesses 2 --ignore tests/cluster --ignore tests/e2e
+	$(PYTHON) -m pytest tests/cluster tests/e2e
 
 # Tests of what draws pixels, of files and of storage run none of these modules that the others do not.
 PIXELS = raster upright layer ink quarantine odd strange command untrusted repetition progress sizes guards grid
