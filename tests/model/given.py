@@ -35,8 +35,8 @@ class Sheet:
     alone: Generated
 
 
-def loader(folder: Path = TINY, **options: Any) -> Loader:
-    return Loader(Checkpoint.resolve(str(folder)), QUESTION, CPU, **options)
+def loader(folder: Path = TINY, device: torch.device = CPU, **options: Any) -> Loader:
+    return Loader(Checkpoint.resolve(str(folder)), QUESTION, device, **options)
 
 
 def load(folder: Path = TINY, precision: str = "fp32") -> PageModel:

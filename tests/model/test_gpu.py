@@ -7,10 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from pipeline.engines.checkpoint import Checkpoint  # noqa: E402
 from pipeline.engines.generated import Decoding  # noqa: E402
-from pipeline.engines.hunyuan.loading import Loader  # noqa: E402
-from tests.model.given import GREEDY, QUESTION, TINY, read, tokens  # noqa: E402
+from tests.model.given import GREEDY, loader, read, tokens  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -20,7 +18,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def on_gpu():
-    return Loader(Checkpoint.resolve(str(TINY)), QUESTION, torch.device("cuda")).load("fp16")
+    return loader(device=torch.device("cuda")).load("fp16")
 
 
 @pytest.mark.parametrize("num_slots", [1, 5, 16])
