@@ -1,9 +1,9 @@
 """Ladder: what becomes of pages on which a model got stuck: which are read again, how, and what is kept. Pure.
 
-A page whose answer repeats itself without end is read again one step higher: with a repetition penalty, then by
-sampling with a fixed seed. A page with logits that are not finite, or whose answer turned into one token over and
-over, as happens where half precision overflows, goes to the next ladder: the same steps in a wider precision. What
-repeats itself to the last is kept, the repeats cut to one.
+A page whose answer repeats itself without end is read again one step higher: with a repetition penalty, at another
+size, then by sampling with a fixed seed. A page with logits that are not finite, or whose answer turned into one token
+over and over, as happens where half precision overflows, goes to the next ladder: the same steps in a wider precision.
+What repeats itself to the last is kept, the repeats cut to one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from pipeline.engines.generated import Decoding, Generated
 from pipeline.engines.repetition import cut_repeats
 from pipeline.result import Finish
 
-Read = Callable[[Sequence[int], Decoding], Sequence[Generated]]
-"""Reads the pages at these positions (zero-based), in this order: one answer each."""
-
 PENALTY_STEP = 0.1
+SMALLER = 0.8
 TEMPERATURE = 0.5
 
 
@@ -32,22 +30,24 @@ class Step:
     scale: float = 1.0
 
 
-def steps_for(first: Decoding, precision: str | None = None, *, smaller: float | None = None) -> tuple[Step, ...]:
+Read = Callable[[Sequence[int], Step], Sequence[Generated]]
+"""Reads the pages at these positions (zero-based), in this order and in this way: one answer each."""
+
+
+def steps_for(first: Decoding, precision: str | None = None) -> tuple[Step, ...]:
     """A ladder: as asked, with a higher repetition penalty, at another size, then with the penalty and sampling.
 
     Args:
         first: How to choose tokens as long as nothing goes wrong.
         precision: What to call it by in notes, if pages are read in another than at first.
-        smaller: The factor for both sides of a page at another size; without one there is no such step.
     """
     penalty = round(first.repetition_penalty + PENALTY_STEP, 4)
     penalized = replace(first, repetition_penalty=penalty)
     where = f"in {precision} " if precision else ""
-    resized = [Step(f"{where}at {smaller:g} times the size", first, smaller)] if smaller else []
     return (
         Step(where.strip() or "as asked", first),
         Step(f"{where}with a repetition penalty of {penalty:g}", penalized),
-        *resized,
+        Step(f"{where}at {SMALLER:g} times the size", first, SMALLER),
         Step(f"{where}by sampling with seed {first.seed}", replace(penalized, temperature=TEMPERATURE)),
     )
 
@@ -129,7 +129,7 @@ def climb(num_pages: int, ladders: Sequence[tuple[Read, Sequence[Step]]]) -> lis
         for (ladder, step), group in groupby(waiting, key=lambda entry: entry[0]):
             positions = [position for _, position in group]
             read, steps = ladders[ladder]
-            for position, answer in zip(positions, read(positions, steps[step].decoding), strict=True):
+            for position, answer in zip(positions, read(positions, steps[step]), strict=True):
                 pages[position].take(answer)
     return [page.kept() for page in pages]
 

@@ -14,6 +14,7 @@ from transformers.utils import logging
 
 from pipeline.engines.device import Place
 from pipeline.engines.generated import Decoding, Generated
+from pipeline.engines.resizing import resized
 from pipeline.engines.static import generate
 from pipeline.errors import EngineUnavailableError
 
@@ -52,14 +53,15 @@ class Loaded:
             tokenizer.pad_token = tokenizer.eos_token
         self._pad_token = int(tokenizer.pad_token_id)
 
-    def prepare(self, pages: Sequence[NDArray[np.uint8]], prompt: str) -> dict[str, torch.Tensor]:
+    def prepare(self, pages: Sequence[NDArray[np.uint8]], prompt: str, scale: float = 1.0) -> dict[str, torch.Tensor]:
         """What the model takes for these pages, on its device.
 
         Args:
             pages: Pixels of shape (height, width), or (height, width, 3) in RGB.
             prompt: What to ask of each page; nothing but the page itself if empty.
+            scale: A factor for both sides of each page. Processors that show every page in one size make it up again.
         """
-        images = [_rgb(pixels) for pixels in pages]
+        images = [_rgb(pixels, scale) for pixels in pages]
         asked = [{"type": "text", "text": prompt}] if prompt else []
         shaped = {"padding": True, "return_tensors": "pt"}
         if self._processor.chat_template:
@@ -92,9 +94,14 @@ class Loaded:
         return str(decoded)
 
 
-def _rgb(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _rgb(pixels: NDArray[np.uint8], scale: float) -> NDArray[np.uint8]:
     """Three channels, in memory of its own that can be written to: some processors warn of shared memory otherwise."""
-    return np.repeat(pixels[..., np.newaxis], 3, axis=2) if pixels.ndim == 2 else pixels.copy()
+    channels = np.repeat(pixels[..., np.newaxis], 3, axis=2) if pixels.ndim == 2 else pixels.copy()
+    if scale == 1:
+        return channels
+    height, width = (max(1, round(side * scale)) for side in pixels.shape[:2])
+    planes = resized(torch.from_numpy(channels).permute(2, 0, 1), height, width)
+    return np.asarray(planes.byte().permute(1, 2, 0).contiguous().numpy())
 
 
 def _ids(*told: int | list[int] | None) -> list[int]:

@@ -178,16 +178,16 @@ class _Reading:
     def ladder(self, place: Place, decoding: Decoding, first: Place) -> tuple[Read, Sequence[Step]]:
         """The reader in this precision, and all ways to read with it; its name is said if it is not the first."""
 
-        def read(positions: Sequence[int], decoding: Decoding) -> Sequence[Generated]:
-            return self._read(self._model(place), positions, decoding)
+        def read(positions: Sequence[int], step: Step) -> Sequence[Generated]:
+            return self._read(self._model(place), positions, step)
 
         return read, steps_for(decoding, None if place == first else place.precision)
 
-    def _read(self, model: Loaded, positions: Sequence[int], decoding: Decoding) -> Sequence[Generated]:
+    def _read(self, model: Loaded, positions: Sequence[int], step: Step) -> Sequence[Generated]:
         started = time.perf_counter()
-        inputs = model.prepare([self._batch[position].pixels for position in positions], self._prompt)
+        inputs = model.prepare([self._batch[position].pixels for position in positions], self._prompt, step.scale)
         prepared = time.perf_counter()
-        answers = model.write(inputs, decoding)
+        answers = model.write(inputs, step.decoding)
         self.preprocess_s += prepared - started
         self.decode_s += time.perf_counter() - prepared
         lengths = [len(answer.tokens) for answer in answers]

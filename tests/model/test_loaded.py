@@ -39,3 +39,14 @@ def test_got_ends_its_answers_with_a_token_that_nothing_but_its_processor_names(
     model = Loaded(folder, Place("cpu", "fp32"))
     (answer,) = model.write(model.prepare([np.zeros((40, 60), np.uint8)], ""), Decoding(5))
     assert (answer.tokens, answer.finish) == ((), Finish.STOP)
+
+
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_a_page_at_another_size_is_shown_smaller(tmp_path: Path, channels: tuple[int, ...]):
+    model = Loaded(tiny.make(tmp_path, "lighton"), Place("cpu", "fp32"))
+    page = np.random.default_rng(3).integers(0, 256, (112, 84, *channels), np.uint8)
+    whole, smaller, shrunk = (
+        model.prepare([pixels], "", scale) for pixels, scale in ((page, 1.0), (page, 0.8), (page[:90, :67], 1.0))
+    )
+    assert smaller["input_ids"].shape == shrunk["input_ids"].shape
+    assert smaller["input_ids"].shape[1] < whole["input_ids"].shape[1]

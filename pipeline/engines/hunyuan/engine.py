@@ -49,9 +49,6 @@ VISION_PAGES = 8
 STEPS_PER_LOOK = {"cuda": 8, "cpu": 1}
 """On a GPU the host looks at what was written every so many steps; a row that has ended waits for that."""
 
-SMALLER = 0.8
-"""The size at which a page is read again whose answer repeats itself."""
-
 
 class HunyuanEngine(StreamingEngine):
     """HunyuanOCR 1.0 and 1.5, as transformers have them (`HunYuanVLForConditionalGeneration`)."""
@@ -148,7 +145,7 @@ class HunyuanEngine(StreamingEngine):
         own = getattr(self._model.model.generation_config, "repetition_penalty", None) or 1.0
         first = Decoding(self.options.max_new_tokens, self.options.repetition_penalty or own)
         wider = [TORCH_NAMES[name] for name in self._loader.wider(self.precision)[:1]]
-        return [steps_for(first, name, smaller=SMALLER) for name in (None, *wider)]
+        return [steps_for(first, name) for name in (None, *wider)]
 
     def _recognition(self, raster: Raster, kept: Kept) -> Recognition:
         text = self._model.decode(kept.answer.tokens)

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
+
+from pipeline.engines.resizing import resized
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +72,12 @@ def patches_of(pixels: Tensor, wanted: PixelFormat, *, scale: float = 1.0) -> Pa
         wanted: What the checkpoint wants.
         scale: A factor for both sides, for another look at the page in another resolution.
 
-    Sides that are no multiple of a cell become the nearest one, at least one cell, by bicubic interpolation
-    as in the image processor of transformers (whose rounding to whole grey levels differs by at most one).
+    Sides that are no multiple of a cell become the nearest one, at least one cell.
     """
     planes = pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
     cell = wanted.cell_px
     height, width = (max(1, round(side * scale / cell)) * cell for side in planes.shape[1:])
-    values = planes.float()
-    if (height, width) != tuple(planes.shape[1:]):
-        resized = functional.interpolate(values[None], (height, width), mode="bicubic", antialias=True)
-        values = resized[0].round().clamp(0, 255)
-    values = values.expand(3, -1, -1) / 255
+    values = resized(planes, height, width).expand(3, -1, -1) / 255
     mean, std = (torch.tensor(given, device=pixels.device)[:, None, None] for given in (wanted.mean, wanted.std))
     rows, columns = height // wanted.patch_px, width // wanted.patch_px
     cut = ((values - mean) / std).reshape(3, rows, wanted.patch_px, columns, wanted.patch_px)
