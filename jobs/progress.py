@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -32,7 +35,7 @@ class Progress:
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Progress:
-        self.listen()
+        self._listen()
         if self._style == "bar":
             self._bar = tqdm(unit="page", dynamic_ncols=True, file=sys.stderr, smoothing=0.1, desc="starting")
         return self
@@ -45,8 +48,30 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    def listen(self) -> None:
-        """Take the signals; again after Ray has started, which puts a handler of its own in the place of ours."""
+    @contextmanager
+    def overhearing(self) -> Iterator[None]:
+        """For what takes the signals away, as Ray does while it starts: what came meanwhile counts, and ours are back.
+
+        Ray's handler raises SystemExit, which is lost where Python ignores exceptions, as between a fork's locks.
+        """
+        reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        before, tell = signal.set_wakeup_fd(writing, warn_on_full_buffer=False), sys.unraisablehook
+        came = b""
+        try:
+            sys.unraisablehook = lambda lost: None if lost.exc_type is SystemExit else tell(lost)
+            yield
+        finally:
+            sys.unraisablehook = tell
+            signal.set_wakeup_fd(before)
+            self._listen()
+            with suppress(BlockingIOError):
+                came = os.read(reading, 4096)
+            os.close(reading)
+            os.close(writing)
+        if not self._interrupted and (numbers := self._previous.keys() & set(came)):
+            self._on_signal(numbers.pop(), None)
+
+    def _listen(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # under nohup a run is to outlive its terminal

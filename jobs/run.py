@@ -149,9 +149,10 @@ class _Run:
 
     def _drive(self) -> RunReport:
         problem = None
-        with closing(_make_runner(self.config, self.prepared)) as runner:
+        with self.progress.overhearing():
+            made = _make_runner(self.config, self.prepared)
+        with closing(made) as runner:
             startup_s = time.monotonic() - self.started
-            self.progress.listen()
             try:
                 drive(self.flow, runner, self.committer, self.progress)
             except UnfinishedError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -107,6 +108,42 @@ def test_one_signal_asks_to_finish_and_a_second_one_to_stop_at_once(
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
     assert "finishing the batches in flight" in capsys.readouterr().err
+
+
+class Swallower:
+    """A handler such as Ray's, whose exception comes to nothing, with the line that Python has for that."""
+
+    def __del__(self) -> None:
+        sys.exit(15)
+
+
+def swallowed(*_: object) -> None:
+    Swallower()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_another_handler_swallowed_asks_to_finish(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+):
+    with Progress("none") as progress:
+        with progress.overhearing():
+            signal.signal(number, swallowed)
+            os.kill(os.getpid(), number)
+            assert not progress.should_stop()
+        assert progress.should_stop()
+        assert "Traceback" not in capsys.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+
+
+def test_a_signal_that_was_heard_counts_once_and_silence_for_nothing():
+    with Progress("none") as progress:
+        with progress.overhearing():
+            signal.signal(signal.SIGTERM, swallowed)
+        assert not progress.should_stop()
+        with progress.overhearing():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert progress.should_stop()
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")])
