@@ -21,8 +21,7 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest --numprocesses 2 --ignore tests/cluster --ignore tests/e2e
-	$(PYTHON) -m pytest tests/cluster tests/e2e
+	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile
 
 # Tests of what draws pixels, of files and of storage run none of these modules that the others do not.
 PIXELS = raster upright layer ink quarantine odd strange command untrusted repetition progress sizes guards grid
