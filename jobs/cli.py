@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import sys
+import types
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import Field
@@ -27,9 +28,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_PLAN_OPTIONS = frozenset(
-    {"exclude", "engine", "engine_options", "dpi", "max_page_pixels", "batch_size", "window", *ENGINE_FLAGS}
+_BATCH_OPTIONS = frozenset(
+    {"batch_size", "max_batch_tokens", "buckets", "window", "profile", "max_latency", "tuning"},
 )
+_PLAN_OPTIONS = _BATCH_OPTIONS | {"exclude", "engine", "engine_options", "dpi", "max_page_pixels", *ENGINE_FLAGS}
 _JobFile = Annotated[
     Optional[str],  # noqa: UP045 (typer reads the annotation)
     typer.Option("--config", metavar="JOB.TOML", help="Take options from this file; a flag beats it."),
@@ -72,9 +74,9 @@ def _with_options(wanted: frozenset[str] | None) -> Callable[[Callable[..., None
         hints = get_type_hints(command, include_extras=True)
         own = inspect.signature(command).parameters.values()
         parameters = [p.replace(annotation=hints[p.name]) for p in own if p.kind is not p.VAR_KEYWORD]
-        types = get_type_hints(JobConfig)
+        hints_of_options = get_type_hints(JobConfig)
         items = [item for item in option_fields() if wanted is None or item.name in wanted]
-        parameters += [_parameter(item, types[item.name]) for item in items]
+        parameters += [_parameter(item, hints_of_options[item.name]) for item in items]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in parameters}
         return command
@@ -85,7 +87,8 @@ def _with_options(wanted: frozenset[str] | None) -> Callable[[Callable[..., None
 def _parameter(item: Field[Any], wanted: Any) -> inspect.Parameter:
     """One flag. Its default is None, so that a flag which was given can be told from one that was not."""
     is_list = get_origin(wanted) is tuple
-    kind: Any = Optional[list[str]] if is_list else Optional[wanted]  # noqa: UP045
+    one_of = isinstance(wanted, types.UnionType)  # a number or a word: the command line gives texts
+    kind: Any = Optional[list[str]] if is_list else Optional[str if one_of else wanted]  # noqa: UP045
     name = item.name.removesuffix("s") if item.name == "engine_options" else item.name
     choices = tuple(filter(None, item.metadata["choices"]))
     option = typer.Option(

@@ -27,11 +27,13 @@ class BucketPlan:
     batches: int = 0
     tokens: int = 0
     padded_tokens: int = 0
+    batch_size: int = 0
     smallest_px: tuple[int, int] = (0, 0)
     largest_px: tuple[int, int] = (0, 0)
 
     def add(self, batch: Batch) -> None:
         """Count one batch."""
+        self.batch_size = max(self.batch_size, batch.cut.size_limit if batch.cut else 0)
         sizes = sorted(((s.width_px, s.height_px) for s in batch.pages), key=lambda wh: wh[0] * wh[1])
         area = self.smallest_px[0] * self.smallest_px[1]
         if not self.pages or sizes[0][0] * sizes[0][1] < area:
@@ -49,7 +51,6 @@ class Plan:
     """Documents, pages, buckets and batches of a job, and what cannot be read."""
 
     engine: str
-    batch_size: int
     dpi: float
     documents_by_type: Counter[str] = field(default_factory=Counter)
     pages_by_type: Counter[str] = field(default_factory=Counter)
@@ -71,6 +72,7 @@ class Plan:
                 "bucket": name,
                 "pages": b.pages,
                 "batches": b.batches,
+                "batch_size": b.batch_size,
                 "padding_ratio": round(_ratio(b.padded_tokens, b.tokens), 6),
                 "smallest_px": b.smallest_px,
                 "largest_px": b.largest_px,
@@ -80,7 +82,6 @@ class Plan:
         unreadable = [dict(zip(("uri", "code", "message"), row, strict=True)) for row in self.unreadable]
         values = {
             "engine": self.engine,
-            "batch_size": self.batch_size,
             "dpi": self.dpi,
             "documents": sum(self.documents_by_type.values()),
             "documents_by_type": dict(self.documents_by_type),
@@ -111,8 +112,8 @@ def make_plan(config: JobConfig) -> Plan:
     limits = prepared.batch_limits(config)
     discovery = Discovery(config.inputs, config.exclude)
     discovery.check()
-    plan = Plan(prepared.spec.identity.name, limits.batch_size, prepared.spec.raster.dpi)
-    packer = Packer(limits)
+    plan = Plan(prepared.spec.identity.name, prepared.spec.raster.dpi)
+    packer = Packer.of(limits)
     for sized in _sized_pages(discovery, prepared, config.selection, plan):
         packer.add(sized)
         _count(plan, iter(packer.take, None))
@@ -191,7 +192,7 @@ def _count(plan: Plan, batches: Iterable[Batch]) -> None:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    yield f"engine     {plan.engine}, batches of {plan.batch_size}, {plan.dpi:g} dpi"
+    yield f"engine     {plan.engine}, {plan.dpi:g} dpi"
     yield f"documents  {sum(plan.documents_by_type.values())}, {_size(plan.size_bytes)}"
     for kind, count in plan.documents_by_type.most_common():
         yield f"           {count:>7} {kind}, {plan.pages_by_type[kind]} pages"
@@ -201,13 +202,13 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"left out   {plan.num_ignored} files and folders (hidden, unfinished, or by an ignore pattern)"
     if plan.buckets:
         yield ""
-        yield f"{'bucket':>8} {'pages':>7} {'batches':>8} {'padding':>8}  rasters"
+        yield f"{'bucket':>8} {'pages':>7} {'batches':>8} {'of up to':>9} {'padding':>8}  rasters"
         for name, bucket in sorted(plan.buckets.items()):
             yield _bucket_line(f"<= {name}", bucket)
         padded = sum(b.padded_tokens for b in plan.buckets.values())
         tokens = sum(b.tokens for b in plan.buckets.values())
         batches = sum(b.batches for b in plan.buckets.values())
-        yield f"{'all':>8} {plan.pages:>7} {batches:>8} {_ratio(padded, tokens):>8.1%}"
+        yield f"{'all':>8} {plan.pages:>7} {batches:>8} {'':>9} {_ratio(padded, tokens):>8.1%}"
     for where, code, message in plan.unreadable[:20]:
         yield f"cannot read {where}: {code}, {message}"
     if len(plan.unreadable) > 20:
@@ -218,7 +219,7 @@ def _bucket_line(name: str, bucket: BucketPlan) -> str:
     ratio = _ratio(bucket.padded_tokens, bucket.tokens)
     smallest, largest = ("{} x {}".format(*size) for size in (bucket.smallest_px, bucket.largest_px))
     sizes = smallest if smallest == largest else f"{smallest} to {largest}"
-    return f"{name:>8} {bucket.pages:>7} {bucket.batches:>8} {ratio:>8.1%}  {sizes}"
+    return f"{name:>8} {bucket.pages:>7} {bucket.batches:>8} {bucket.batch_size:>9} {ratio:>8.1%}  {sizes}"
 
 
 def _ratio(padded: int, tokens: int) -> float:

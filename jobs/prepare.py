@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.batch import BatchLimits
+from pipeline.budget import SizeReason, Start, fixed
 from pipeline.config import ENGINE_FLAGS, JobConfig
 from pipeline.engines import BEST_FIRST, choose, load
 from pipeline.engines.checkpoint import Checkpoint
@@ -26,8 +27,20 @@ class Prepared:
     limits: RasterLimits
 
     def batch_limits(self, config: JobConfig) -> BatchLimits:
-        """The job's batch size, or else the engine's own."""
-        return BatchLimits(config.batch_size or self.spec.needs.batch_size, config.window)
+        """How large a batch and the look-ahead may become."""
+        return BatchLimits(
+            self.start(config),
+            config.window,
+            max_tokens=config.max_batch_tokens or None,
+            max_wait_s=config.max_page_wait,
+            num_buckets=config.buckets,
+        )
+
+    def start(self, config: JobConfig) -> Start:
+        """The batch size that was asked for, or else the engine's own."""
+        needs, asked = self.spec.needs, config.asked_batch_size
+        size, reason = (asked, SizeReason.ASKED) if asked else (needs.batch_size, SizeReason.ENGINE)
+        return replace(fixed(size, reason), lowers=needs.batches_at_once == 1)
 
 
 def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:

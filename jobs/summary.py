@@ -14,6 +14,7 @@ from pipeline.document import member_of_uri, path_of_uri
 from pipeline.errors import StorageError
 from pipeline.parquet import first_rows, part_key
 from pipeline.result import one_line
+from pipeline.stats import Buckets, BucketTotals
 from pipeline.store import Store
 from pipeline.table import Row
 
@@ -48,11 +49,27 @@ def _lines(report: RunReport) -> Iterator[str]:
     if totals.batches:
         mean = totals.batched_pages / totals.batches
         yield f"batches    {totals.batches}, {mean:.1f} pages each, {totals.padding_ratio:.1%} padding"
+        yield from bucket_table(totals.buckets)
     yield f"output     {report.out}"
     if not (totals.pages or totals.pages_already_done):
         yield f"           {'no documents were found' if report.outcome == 'done' else 'nothing was read'}"
         return
     yield f"look at it {_query(report.out)}"
+
+
+def bucket_table(buckets: Buckets) -> Iterator[str]:
+    """A line for each bucket: what its batches held, padded and left idle, and how fast one engine read them."""
+    yield f"{'':>11}{'bucket':>9}{'pages':>8}{'batches':>9}{'padded tokens':>15}{'idle slots':>12}{'pages/s an engine':>19}"
+    yield from (_bucket_line(f"<= {name}", bucket) for name, bucket in sorted(buckets.items()))
+    if len(buckets) > 1:
+        yield _bucket_line("all", buckets.whole())
+
+
+def _bucket_line(name: str, bucket: BucketTotals) -> str:
+    padded = f"{bucket.padded_tokens} {bucket.padding_ratio:6.1%}"
+    idle = "-" if bucket.idle_ratio is None else f"{bucket.idle_ratio:.1%}"
+    rate = "-" if bucket.pages_per_s is None else f"{bucket.pages_per_s:.2f}"
+    return f"{'':>11}{name:>9}{bucket.pages:>8}{bucket.batches:>9}{padded:>15}{idle:>12}{rate:>19}"
 
 
 def _what_was_read(report: RunReport) -> Iterator[str]:

@@ -151,8 +151,48 @@ class JobConfig:
     pages_per_task: int = option(
         16, "Pages of one document that a rasterizing task renders.", group="Raster", minimum=1, metavar="N"
     )
-    batch_size: int = option(
-        0, "Pages in a batch; 0 takes the engine's own size.", group="Batches", minimum=0, metavar="N"
+    batch_size: int | str = option(
+        "auto",
+        "Pages in a batch; 'auto' takes what 'pagemill tune' has measured, else what the engine says, and adapts.",
+        group="Batches",
+        metavar="N",
+    )
+    max_batch_tokens: int = option(
+        0,
+        "Tokens in a batch, each page counted as long as its longest; 0 sets no limit. A longer page goes alone.",
+        group="Batches",
+        minimum=0,
+        metavar="TOKENS",
+    )
+    max_page_wait: float = option(
+        60.0, "Seconds that a page waits for others of like length.", group="Batches", minimum=0, metavar="S"
+    )
+    buckets: int = option(
+        12,
+        "Length classes, chosen from the lengths of the pages so that batches carry little padding.",
+        group="Batches",
+        minimum=1,
+        metavar="N",
+    )
+    profile: str = option(
+        "balanced",
+        "What to take of a tuning: 'bulk' the fastest batches, 'balanced' the smallest within 3 % of that,"
+        " 'interactive' the smallest of those that keep to --max-latency.",
+        group="Batches",
+        choices=("bulk", "balanced", "interactive"),
+    )
+    max_latency: float = option(
+        0.0,
+        "Take no batch size of a tuning by which 1 in 20 pages took longer than this, in seconds; 0 sets no limit.",
+        group="Batches",
+        minimum=0,
+        metavar="S",
+    )
+    tuning: str = option(
+        "",
+        "File that 'pagemill tune' has written; 'none' uses none. Else that in the folder for configuration.",
+        group="Batches",
+        metavar="FILE",
     )
     window: int = option(
         256,
@@ -208,11 +248,17 @@ class JobConfig:
         for item in fields(self):
             check(item, getattr(self, item.name))
         Selection.parse(self.pages)
+        _pages_in(self.batch_size)
         unknown = [code for code in self.codes_to_retry or () if code not in tuple(ErrorCode)]
         if unknown:
             raise ConfigurationError(
                 f"--retry-failed: no error code '{unknown[0]}'{nearest(unknown[0], tuple(ErrorCode))}"
             )
+
+    @property
+    def asked_batch_size(self) -> int | None:
+        """Pages in a batch, if a number was asked for."""
+        return _pages_in(self.batch_size)
 
     @property
     def codes_to_retry(self) -> frozenset[str] | None:
@@ -229,6 +275,23 @@ class JobConfig:
     def as_json(self) -> str:
         """The resolved configuration, keys sorted, as it is written beside the output."""
         return json.dumps(asdict(self), sort_keys=True)
+
+
+def _pages_in(batch_size: int | str) -> int | None:
+    """A number of pages; None for `auto`, or 0, which meant the same before there was that word.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if batch_size == "auto":
+        return None
+    try:
+        pages = int(batch_size)
+    except ValueError:
+        pages = -1
+    if pages < 0:
+        raise ConfigurationError(f"--batch-size must be a number of pages or 'auto', not '{batch_size}'")
+    return pages or None
 
 
 def option_fields() -> list[Field[Any]]:

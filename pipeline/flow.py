@@ -67,6 +67,7 @@ class Flow:
     totals: Totals = field(default_factory=Totals)
     pages_known: int = 0
     _packer: Packer = field(init=False)
+    _now_s: float = 0.0
     _intake: Intake = field(init=False)
     _open: dict[str, OpenDocument] = field(default_factory=dict)
     _to_render: deque[OpenDocument] = field(default_factory=deque)
@@ -77,7 +78,7 @@ class Flow:
     _ready: Ready = field(default_factory=Ready)
 
     def __post_init__(self) -> None:
-        self._packer = Packer(self.limits.batch)
+        self._packer = Packer.of(self.limits.batch)
         self._intake = Intake(self.sources, self.ledger, self.limits.pages_per_task)
 
     @property
@@ -135,14 +136,18 @@ class Flow:
             return self._rasterizing.start(pieces)
         return None
 
-    def next_batch(self, num_engines: int) -> Batch | None:
-        """What a free engine should read, if anything; `num_engines` share what is left at the end."""
+    def next_batch(self, num_engines: int, now_s: float = 0.0) -> Batch | None:
+        """What a free engine should read, if anything; `num_engines` share what is left at the end.
+
+        `now_s` is the time of a clock that does not go back: no page waits too long for company.
+        """
+        self._now_s = now_s
         if self._stopped:
             return None
         batch = self._reading.retry()
         if batch is None:
             force = self._rasterizing_is_over or not self.wants_pages
-            batch = self._packer.take(force=force, spread_over=num_engines)
+            batch = self._packer.take(force=force, spread_over=num_engines, at_s=now_s)
         if batch is not None:
             self._reading.give(batch)
         return batch
@@ -240,7 +245,7 @@ class Flow:
         if self._stopped:
             return
         self._bytes_waiting += sized.num_bytes
-        self._packer.add(sized)
+        self._packer.add(sized, self._now_s)
 
     def _on_settled(self, settled: Settled) -> None:
         page = settled.sized.page
@@ -284,6 +289,18 @@ class Flow:
         if report is not None:
             self._ready.reports.append(report)
             self.totals += of_batch(report)
+            self._learn(report)
+
+    def learn_room(self, room: Sequence[tuple[int, int]]) -> None:
+        """What an engine has said of its memory, see `pipeline.budget.Budget.learn_room`."""
+        self._packer.budget.learn_room(room)
+
+    def _learn(self, report: BatchReport) -> None:
+        """What a batch that was read for the first time, and whole, says of sizes."""
+        batch = report.batch
+        if batch.cut is not None and report.num_told is None:
+            seconds, splits = report.total_s, report.oom_splits
+            self._packer.budget.tell(max(batch.lengths), len(batch.pages), seconds=seconds, oom_splits=splits)
 
     def _on_page(self, batch: Batch, outcome: Outcome) -> None:
         sized, recognition = outcome.sized, outcome.recognition

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.batch import Batch
 from pipeline.document import Source
-from pipeline.engines.engine import Engine
+from pipeline.engines.engine import Engine, Loaded
 from pipeline.errors import EngineBrokenError, EngineLostError
 from pipeline.page import Page, Raster, RasterLimits, RasterRule
 from pipeline.raster import probe, render_pages
@@ -102,10 +102,10 @@ class LocalRunner:
         self._reading = None
         self._rasters.clear()
 
-    def notices(self) -> list[str]:
+    def loaded(self) -> list[Loaded]:
         """What the engine has had to say after loading, the first time."""
         said, self._said = self._said, True
-        return [self._engine.notice] if self._engine.notice and not said else []
+        return [] if said else [self._engine.loaded]
 
     def _read(self, batch: Batch) -> Iterator[Event]:
         rasters = [self._rasters[sized.page.key] for sized in batch.pages]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from pipeline.batch import Batch
 from pipeline.commit import Committer
+from pipeline.engines.engine import Loaded
 from pipeline.errors import StorageError, UnfinishedError
 from pipeline.flow import Flow
 from pipeline.page import Page
@@ -41,8 +43,8 @@ class Runner(Protocol):
     def forget(self, page: Page) -> None:
         """Drop the pixels of a page, if there are any."""
 
-    def notices(self) -> Iterable[str]:
-        """What engines have had to say after loading, each line once a run; see `pipeline.engines.engine.Engine`."""
+    def loaded(self) -> Iterable[Loaded]:
+        """What engines have had to say after loading, the same once a run; see `pipeline.engines.engine.Engine`."""
 
     def close(self) -> None:
         """End all processes and remove temporary files."""
@@ -61,21 +63,29 @@ class Watch(Protocol):
         """Called often, with the state of the flow."""
 
 
-def drive(flow: Flow, runner: Runner, committer: Committer, watch: Watch) -> None:
+def drive(
+    flow: Flow, runner: Runner, committer: Committer, watch: Watch, clock: Callable[[], float] = time.monotonic
+) -> None:
     """Run a flow to its end, or to the end of what is in flight once the watch wants to stop.
+
+    `clock` gives seconds and never goes back; by it is measured how long a page waits for company.
 
     Raises:
         UnfinishedError: the runner or the output gave up; what could be committed is.
     """
+    told = set[str]()
     try:
         while not flow.finished:
             if watch.should_stop():
                 flow.stop()
-            _hand_out(flow, runner)
+            _hand_out(flow, runner, clock())
             for event in runner.wait(take_pages=flow.wants_pages):
                 flow.on(event)
-            for notice in runner.notices():
-                watch.say(notice)
+            for said in runner.loaded():
+                flow.learn_room(said.room)
+                if said.notice and said.notice not in told:
+                    watch.say(said.notice)
+                    told.add(said.notice)
             ready = flow.take_ready()
             for result in ready.results:
                 if result.page is not None:
@@ -91,8 +101,8 @@ def drive(flow: Flow, runner: Runner, committer: Committer, watch: Watch) -> Non
     committer.flush()
 
 
-def _hand_out(flow: Flow, runner: Runner) -> None:
+def _hand_out(flow: Flow, runner: Runner, now_s: float) -> None:
     while runner.has_free_rasterizer() and (task := flow.next_task()):
         runner.start_task(task)
-    while runner.has_free_engine() and (batch := flow.next_batch(runner.num_engines())):
+    while runner.has_free_engine() and (batch := flow.next_batch(runner.num_engines(), now_s)):
         runner.start_batch(batch)

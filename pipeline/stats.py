@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from pipeline.result import BatchReport, PageResult, Status
@@ -12,6 +12,55 @@ from pipeline.result import BatchReport, PageResult, Status
 
 def _counter() -> Counter[str]:
     return Counter()
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTotals:
+    """The batches of one bucket: what they held, what was padding, and the decode slots that waited.
+
+    `slots` and `idle_slots` count steps of slots, for engines that say how many of theirs stood idle. `engine_s` are
+    seconds that engines worked, summed over all of them.
+    """
+
+    pages: int = 0
+    batches: int = 0
+    length_tokens: int = 0
+    padded_tokens: int = 0
+    slots: float = 0.0
+    idle_slots: float = 0.0
+    engine_s: float = 0.0
+
+    def __add__(self, other: BucketTotals) -> BucketTotals:
+        """Field by field."""
+        return BucketTotals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding's share of the padded whole, 0 to 1."""
+        whole = self.length_tokens + self.padded_tokens
+        return self.padded_tokens / whole if whole else 0.0
+
+    @property
+    def idle_ratio(self) -> float | None:
+        """Share of the slots that waited, 0 to 1; None where no engine has told of slots."""
+        return self.idle_slots / self.slots if self.slots else None
+
+    @property
+    def pages_per_s(self) -> float | None:
+        """Pages that one engine read a second; None where no time was told."""
+        return self.pages / self.engine_s if self.engine_s else None
+
+
+class Buckets(dict[int, BucketTotals]):
+    """Batches by bucket; the sum of two has what either has."""
+
+    def __add__(self, other: Buckets) -> Buckets:
+        """Bucket by bucket."""
+        return Buckets({name: _either(self.get(name), other.get(name)) for name in sorted({*self, *other})})
+
+    def whole(self) -> BucketTotals:
+        """All buckets together."""
+        return sum(self.values(), BucketTotals())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +87,7 @@ class Totals:
     raster_s: float = 0.0
     engine_s: float = 0.0
     raster_bytes: int = 0
+    buckets: Buckets = field(default_factory=Buckets)
 
     def __add__(self, other: Totals) -> Totals:
         """Field by field: numbers add, counters add per key."""
@@ -47,6 +97,7 @@ class Totals:
     def as_dict(self) -> dict[str, object]:
         """Plain numbers and dictionaries, for JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["buckets"] = {str(name): asdict(bucket) for name, bucket in self.buckets.items()}
         return {name: dict(v) if isinstance(v, Mapping) else v for name, v in values.items()}
 
     @property
@@ -84,11 +135,35 @@ def of_batch(report: BatchReport) -> Totals:
         length_tokens=sum(batch.lengths),
         padded_tokens=batch.padded_tokens,
         engine_s=report.total_s or 0.0,
+        buckets=Buckets({batch.bucket: _of_bucket(report)}),
     )
+
+
+def _of_bucket(report: BatchReport) -> BucketTotals:
+    """Of an engine that reads several batches at once, its own work on the batch counts, where it tells of it."""
+    batch, times, idle = report.batch, report.timings, report.idle_ratio
+    worked = [s for s in (times.preprocess_s, times.transfer_s, times.prefill_s, times.decode_s) if s is not None]
+    written = sum(report.output_tokens)
+    slots = written / (1 - idle) if idle is not None and idle < 1 else 0.0
+    return BucketTotals(
+        pages=report.num_pages,
+        batches=1,
+        length_tokens=sum(batch.lengths),
+        padded_tokens=batch.padded_tokens,
+        slots=slots,
+        idle_slots=slots - written if slots else 0.0,
+        engine_s=sum(worked) if times.decode_s is not None else report.total_s or 0.0,
+    )
+
+
+def _either(one: BucketTotals | None, other: BucketTotals | None) -> BucketTotals:
+    return (one or BucketTotals()) + (other or BucketTotals())
 
 
 def _plus(left: object, right: object) -> object:
     if isinstance(left, Counter) and isinstance(right, Counter):
+        return left + right
+    if isinstance(left, Buckets) and isinstance(right, Buckets):
         return left + right
     if isinstance(left, int | float) and isinstance(right, int | float):
         return left + right

@@ -100,6 +100,9 @@ BATCHES = pa.schema(
         ("host_memory_bytes", pa.int64()),
         ("gpu_utilization", pa.float32()),
         ("oom_splits", pa.int32()),
+        ("size_limit", pa.int32()),
+        ("size_reason", pa.string()),
+        ("closed_by", pa.string()),
         ("started_at", _TIME),
     ]
 )
@@ -121,7 +124,8 @@ RUNS = pa.schema(
 SCHEMAS = {"pages": PAGES, "documents": DOCUMENTS, "batches": BATCHES, "runs": RUNS}
 
 EARLIER: dict[str, dict[str, pa.DataType | None]] = {
-    "pages": {"mean_logprob": None, "min_logprob": None, "lines": pa.list_(pa.struct(_LINE_FIELDS))}
+    "batches": {"size_limit": None, "size_reason": None, "closed_by": None},
+    "pages": {"mean_logprob": None, "min_logprob": None, "lines": pa.list_(pa.struct(_LINE_FIELDS))},
 }
 """Columns that parts of earlier versions have with another type, or not at all; what is not there is null."""
 
@@ -241,6 +245,9 @@ def batch_row(keys: RunKeys, report: BatchReport) -> Row:
         "host_memory_bytes": report.host_memory_bytes,
         "gpu_utilization": report.gpu.utilization if report.gpu else None,
         "oom_splits": report.oom_splits,
+        "size_limit": batch.cut.size_limit if batch.cut else None,
+        "size_reason": str(batch.cut.reason) if batch.cut else None,
+        "closed_by": str(batch.cut.closed) if batch.cut else None,
         "started_at": report.started_at,
     }
 

@@ -10,7 +10,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from pipeline.cluster.remote import EngineActor
 from pipeline.cluster.trouble import cause_of, ending, first_line
-from pipeline.engines.engine import Engine, Needs
+from pipeline.engines.engine import Engine, Loaded, Needs
 from pipeline.errors import EngineLostError
 from pipeline.result import one_line
 
@@ -45,7 +45,7 @@ class Pool:
     engine_options: Any
     needs: Needs
     actors: list[Actor] = field(default_factory=list)
-    _notices: dict[str, bool] = field(default_factory=dict)
+    _loaded: dict[Loaded, bool] = field(default_factory=dict)
     _deaths_in_a_row: int = 0
     _has_loaded: bool = False
 
@@ -70,10 +70,10 @@ class Pool:
         """A loaded actor with nothing to do, if there is one."""
         return next((a for a in self.actors if a.loading is None and not a.batches), None)
 
-    def notices(self) -> list[str]:
-        """What actors have had to say after loading: each line once, however many actors say it."""
-        new = [notice for notice, is_told in self._notices.items() if not is_told]
-        self._notices.update(dict.fromkeys(new, True))
+    def loaded(self) -> list[Loaded]:
+        """What actors have had to say after loading: the same once, however many actors say it."""
+        new = [said for said, is_told in self._loaded.items() if not is_told]
+        self._loaded.update(dict.fromkeys(new, True))
         return new
 
     def loading(self) -> list[Any]:
@@ -91,18 +91,17 @@ class Pool:
         if actor is None:  # given up or replaced meanwhile
             return
         try:
-            notice = ray.get(reference)
+            said = ray.get(reference)
         except RayTaskError as error:
-            said = one_line(str(cause_of(error)) or type(cause_of(error)).__name__)
-            raise EngineLostError(f"engine {self.engine.name} cannot be loaded: {said}") from error
+            why = one_line(str(cause_of(error)) or type(cause_of(error)).__name__)
+            raise EngineLostError(f"engine {self.engine.name} cannot be loaded: {why}") from error
         except RayError as error:
             if (end := ending(error)) is not None:
                 raise end from error
             self.replace(actor, error)
             return
         actor.loading, self._has_loaded = None, True
-        if notice:
-            self._notices.setdefault(notice, False)
+        self._loaded.setdefault(said, False)
 
     def count_read(self) -> None:
         """A batch was read: the deaths so far were not in a row."""

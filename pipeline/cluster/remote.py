@@ -10,7 +10,7 @@ import ray
 
 from pipeline.batch import Batch
 from pipeline.document import Source
-from pipeline.engines.engine import Engine, StreamingEngine
+from pipeline.engines.engine import Engine, Loaded, StreamingEngine
 from pipeline.errors import EngineBrokenError
 from pipeline.page import Raster, RasterLimits, RasterRule
 from pipeline.result import BatchReport, Outcome
@@ -50,7 +50,7 @@ class EngineActor:
     Batches may be read by several threads at a time, but none before `load` has answered.
     """
 
-    def load(self, engine: type[Engine], options: Any) -> str | None:
+    def load(self, engine: type[Engine], options: Any) -> Loaded:
         """Load the engine's model: what the engine has to say then."""
         self._engine = engine(options)
         self._broken: EngineBrokenError | None = None
@@ -58,7 +58,7 @@ class EngineActor:
         gpus = context.get_accelerator_ids().get("GPU", [])
         device = ",".join(f"cuda:{gpu}" for gpu in gpus) or "cpu"
         self._place = Place(Place.here().node, device, context.get_actor_id() or "")
-        return self._engine.notice
+        return self._engine.loaded
 
     def recognize(
         self, batch: Batch, submitted_at: datetime, places: Sequence[tuple[int, int]], *blocks: Any

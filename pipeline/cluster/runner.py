@@ -16,7 +16,7 @@ from pipeline.cluster.pool import Pool
 from pipeline.cluster.remote import probe_task, render_task
 from pipeline.cluster.surroundings import Surroundings, living_nodes
 from pipeline.cluster.trouble import ending, first_line, is_of_node, translated
-from pipeline.engines.engine import Engine, Needs
+from pipeline.engines.engine import Engine, Loaded, Needs
 from pipeline.errors import ClusterError, UnfinishedError
 from pipeline.page import Page, RasterRule, SizedPage
 from pipeline.placement import width
@@ -173,9 +173,9 @@ class ClusterRunner:
         self._pool.take_loaded(item)
         return []
 
-    def notices(self) -> list[str]:
-        """What engines have had to say after loading, each line once."""
-        return self._pool.notices()
+    def loaded(self) -> list[Loaded]:
+        """What engines have had to say after loading, the same once."""
+        return self._pool.loaded()
 
     def forget(self, page: Page) -> None:
         """Let go of a page's pixels; Ray frees them when no actor maps them any more."""

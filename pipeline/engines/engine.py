@@ -66,19 +66,29 @@ class Spec:
         return {**asdict(self.identity), **raster, **options}
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What an engine says of itself once it has loaded, see `Engine.notice` and `Engine.room`."""
+
+    notice: str | None = None
+    room: tuple[tuple[int, int], ...] = ()
+
+
 class Engine(ABC):
     """Turns a batch of rasters into texts.
 
     The class can be asked what it is and what it lacks without importing its SDK; making an instance loads
     the model, which happens once, in the actor. Subclasses set `name` and `options_type`, a frozen dataclass
     whose fields are the engine's options. An instance may set `notice` to one line that the person who has started
-    the run is told once (that it reads in another precision than asked for, say).
+    the run is told once (that it reads in another precision than asked for, say), and `room` to what its model of the
+    device's memory allows: pairs of a page's length and the largest batch that is safe for pages no longer.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     options_type: ClassVar[type[Any]]
     notice: str | None = None
+    room: tuple[tuple[int, int], ...] = ()
     needs_model: ClassVar[bool] = False
     """Whether it runs only with the option `model`; it can be asked what it is without one."""
 
@@ -111,6 +121,11 @@ class Engine(ABC):
             ConnectionError: this request found nobody; the run ends if the page alone finds nobody either.
             Exception: all else counts as the fault of a page.
         """
+
+    @property
+    def loaded(self) -> Loaded:
+        """What it has to say once it has loaded."""
+        return Loaded(self.notice, self.room)
 
     @classmethod
     def read_options(cls, pairs: Sequence[str]) -> Any:

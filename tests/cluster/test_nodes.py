@@ -120,7 +120,7 @@ def read(
     options, gathered = FakeOptions(), Gathered()
     where = ClusterOptions(address, actors, grace_s=grace_s)
     runner = ClusterRunner(FakeEngine, options, needs, FakeEngine.spec(options).raster, where)
-    flow = Flow(Discovery((str(folder),), (), "").sources(), Ledger(), FlowLimits(BatchLimits(4, 64), 64 << 20))
+    flow = Flow(Discovery((str(folder),), (), "").sources(), Ledger(), FlowLimits(BatchLimits.of(4, 64), 64 << 20))
     runner.start()
     try:
         then()

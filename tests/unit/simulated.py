@@ -13,6 +13,7 @@ from random import Random
 
 from pipeline.batch import Batch
 from pipeline.document import Document, Source
+from pipeline.engines.engine import Loaded
 from pipeline.errors import ErrorCode
 from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger, verdict
@@ -259,7 +260,7 @@ class SimulatedRunner:
 
     def start_batch(self, batch: Batch) -> None:
         assert self.has_free_engine()
-        assert len(batch.pages) <= self.scenario.limits.batch.batch_size
+        assert len(batch.pages) <= self.scenario.limits.batch.start.size_for(batch.bucket)
         for sized in batch.pages:
             assert self.pixels[sized.page.key] == sized, "a batch was given without pixels"
         if batch.alone and self.scenario.batches_at_once > 1:
@@ -304,7 +305,7 @@ class SimulatedRunner:
     def forget(self, page: Page) -> None:
         self.pixels.pop(page.key, None)
 
-    def notices(self) -> list[str]:
+    def loaded(self) -> list[Loaded]:
         return []
 
     def close(self) -> None:

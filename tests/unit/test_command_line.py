@@ -85,7 +85,7 @@ def test_an_output_that_fails_ends_with_3_and_says_how_to_go_on(
         (["run", "IN", "s3://bucket/out"], "only a local folder can be written"),
         (["run", "IN", "OUT", "--engine", "faek"], "there is no engine 'faek'; did you mean 'fake'?"),
         (["run", "IN", "OUT", "--engine", "fake", "--engine-option", "raed=1"], "unknown; did you mean 'read'?"),
-        (["run", "IN", "OUT", "--batch-size", "-1"], "--batch-size must be at least 0, not -1"),
+        (["run", "IN", "OUT", "--batch-size", "-1"], "--batch-size must be a number of pages or 'auto', not '-1'"),
         (["run", "IN", "OUT", "--runner", "cloud"], "--runner must be one of ray, local, not 'cloud'"),
         (["run", "IN", "OUT", "--config", "/no/such.toml"], "job file /no/such.toml: No such file or directory"),
         (["run", "--engine", "fake"], "name at least one input and the output folder"),
@@ -132,7 +132,7 @@ def test_an_unknown_key_in_a_job_file_ends_with_2_and_names_the_nearest(
     assert err == f"pagemill: error: job file {path}: unknown key 'batchsize'; did you mean 'batch_size'?\n"
 
 
-@pytest.mark.parametrize("text", ["batch_size = ", "= 3", "[[[", 'batch_size = "8"', "x = 1979-05-27"])
+@pytest.mark.parametrize("text", ["batch_size = ", "= 3", "[[[", "batch_size = 8.5", 'window = "8"', "x = 1979-05-27"])
 def test_a_job_file_that_makes_no_sense_ends_with_2(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     code, _, err = _ends(capsys, "run", str(tmp_path), str(tmp_path / "out"), "--config", _file(tmp_path, text))
     assert code == 2

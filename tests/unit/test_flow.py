@@ -99,7 +99,7 @@ scenarios = st.builds(
     documents=folders(),
     limits=st.builds(
         FlowLimits,
-        batch=st.builds(BatchLimits, batch_size=st.integers(1, 8), window_pages=st.integers(1, 20)),
+        batch=st.builds(BatchLimits.of, batch_size=st.integers(1, 8), window_pages=st.integers(1, 20)),
         raster_bytes=st.sampled_from([1, 500, 2_000, 1 << 30]),
         pages_per_task=st.integers(1, 6),
         open_documents=st.integers(1, 12),
@@ -171,7 +171,7 @@ class Witness:
         """A generous bound, but linear in the pages and in the accidents."""
         scenario = self.scenario
         num_items = sum(1 + len(document.pages) for document in scenario.documents)
-        return 50 + 20 * num_items + scenario.chaos.most * (10 + 10 * scenario.limits.batch.batch_size)
+        return 50 + 20 * num_items + scenario.chaos.most * (10 + 10 * scenario.limits.batch.start.size_for(1))
 
 
 def _run(scenario: Scenario, earlier: list[PageResult], **watch: int) -> tuple[Flow, Gathered, SimulatedRunner]:
@@ -386,7 +386,7 @@ def test_the_dice_alone_decide(scenario: Scenario):
 
 # the same laws, one by one, in words
 
-FEW = FlowLimits(BatchLimits(batch_size=2, window_pages=8), raster_bytes=1 << 20, pages_per_task=4)
+FEW = FlowLimits(BatchLimits.of(batch_size=2, window_pages=8), raster_bytes=1 << 20, pages_per_task=4)
 TWO_PAGES = SimulatedDocument("file:///a", (Fate.FINE, Fate.FINE), length=85)
 FIVE_PAGES = SimulatedDocument("file:///a", (Fate.FINE,) * 5, length=85)
 
@@ -466,7 +466,7 @@ def test_a_batch_that_crashes_is_halved_and_the_innocent_half_is_read():
 
 
 def test_a_batch_that_waited_behind_a_deadly_one_is_read_as_if_nothing_had_happened():
-    flow = _probed(TWO_PAGES, replace(FEW, batch=BatchLimits(batch_size=1, window_pages=8)))
+    flow = _probed(TWO_PAGES, replace(FEW, batch=BatchLimits.of(batch_size=1, window_pages=8)))
     _render(flow, TWO_PAGES)
     behind = flow.next_batch(1)
     for _ in range(5):
@@ -482,7 +482,7 @@ def test_a_batch_that_waited_behind_a_deadly_one_is_read_as_if_nothing_had_happe
 
 def test_a_page_is_settled_as_soon_as_it_is_told_and_its_pixels_need_no_room_any_more():
     one_page_of_pixels = replace(FEW, raster_bytes=FIVE_PAGES.side_px**2, pages_per_task=1)
-    flow = _probed(FIVE_PAGES, replace(one_page_of_pixels, batch=BatchLimits(batch_size=5, window_pages=5)))
+    flow = _probed(FIVE_PAGES, replace(one_page_of_pixels, batch=BatchLimits.of(batch_size=5, window_pages=5)))
     _render(flow, FIVE_PAGES)
     assert not flow.wants_pages
     batch = flow.next_batch(1)
@@ -572,7 +572,7 @@ def test_engines_die_no_more_often_than_it_takes_to_find_the_pages_that_kill_the
     scenario = replace(scenario, chaos=replace(scenario.chaos, lost=0.0))
     _, _, runner = _run(scenario, [])
     deadly = sum(d.pages.count(Fate.KILLS_THE_ENGINE) for d in scenario.documents)
-    halvings = scenario.limits.batch.batch_size.bit_length()
+    halvings = scenario.limits.batch.start.size_for(1).bit_length()
     assert runner.num_deaths <= runner.num_accidents + deadly * (halvings + 4)
 
 

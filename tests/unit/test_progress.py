@@ -24,7 +24,7 @@ SCENARIO = Scenario(
         SimulatedDocument("file:///a", (Fate.FINE,) * 20),
         SimulatedDocument("file:///b", (Fate.FINE, Fate.CANNOT_BE_RENDERED)),
     ),
-    FlowLimits(BatchLimits(2, 8), raster_bytes=10_000),
+    FlowLimits(BatchLimits.of(2, 8), raster_bytes=10_000),
 )
 
 

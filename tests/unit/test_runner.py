@@ -18,7 +18,7 @@ from .simulated import Chaos, Fate, Gathered, Scenario, SimulatedDocument, Simul
 
 TEN_PAGES = Scenario(
     (SimulatedDocument("file:///a", (Fate.FINE,) * 10), SimulatedDocument("file:///b", (Fate.CANNOT_BE_RENDERED,))),
-    FlowLimits(BatchLimits(2, 8), raster_bytes=10_000, pages_per_task=4),
+    FlowLimits(BatchLimits.of(2, 8), raster_bytes=10_000, pages_per_task=4),
     num_rasterizers=1,
     num_engines=1,
     chaos=Chaos(seed=1),

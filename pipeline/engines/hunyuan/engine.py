@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pipeline.bucket import edge
 from pipeline.engines.answer import recognition_of
 from pipeline.engines.certainty import Certainty
 from pipeline.engines.checkpoint import Checkpoint, host_memory_bytes
@@ -46,6 +47,9 @@ MAX_BATCH_SIZE = 32
 """A batch is the unit in which pages come to the slots, so that it need not be as large as all of them."""
 
 VISION_PAGES = 8
+STEPS_OF_LENGTH = 22
+"""Lengths for which the largest batch is worked out: geometric edges up to 6,939 tokens, beyond 2048 by 2048 pixels."""
+
 STEPS_PER_LOOK = {"cuda": 8, "cpu": 1}
 """On a GPU the host looks at what was written every so many steps; a row that has ended waits for that."""
 
@@ -103,6 +107,7 @@ class HunyuanEngine(StreamingEngine):
         self._device = torch.device(place.device)
         self._loader: Loader = Loader(checkpoint, self._task.prompt, self._device, options.quantize)
         self._model, self.precision, self.notice = self._loader.trusted(place.precision)
+        self.room = self._room()
         work = Work(self._ladders(), self._wide_reader, self._recognition, _translated)
         self._desk = Desk(self._reader(self._model, options.slots or SLOTS[self._device.type]), work)
 
@@ -126,6 +131,13 @@ class HunyuanEngine(StreamingEngine):
     def _wide_reader(self) -> Reader:
         """The model once more, in a wider precision, for the few pages that need it."""
         return self._reader(self._loader.load(self._loader.wider(self.precision)[0]), 1)
+
+    def _room(self) -> tuple[tuple[int, int], ...]:
+        """The largest safe batch by length, for decoding in fixed batches; slots see to their memory themselves."""
+        fits = self._fits(self._model)
+        if fits is None or self.options.decode != "static":
+            return ()
+        return tuple((edge(step), fits(edge(step))) for step in range(STEPS_OF_LENGTH))
 
     def _fits(self, model: PageModel) -> Any:
         from pipeline.engines.hunyuan.loading import card, model_size
