@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from jobs.prepare import Prepared, prepare
-from pipeline.batch import Batch, Packer
+from pipeline.batch import Batch
 from pipeline.config import JobConfig
 from pipeline.document import Source
 from pipeline.errors import ConfigurationError, PageFault
+from pipeline.packer import Packer
 from pipeline.page import Page, RasterLimits, SizedPage
 from pipeline.raster import probe, size_pages
 from pipeline.result import Failure, Probe, Stage

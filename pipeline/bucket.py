@@ -12,6 +12,9 @@ SMALLEST_LENGTH = 64
 RATIO = 1.25
 """Neighbouring geometric edges stand in this ratio, so no batch of one bucket pads more than 1 - 1/RATIO."""
 
+LITTLE_PADDING = 0.015
+"""Share of padding that buckets may carry for the sake of a wider choice of pages."""
+
 MOST_CANDIDATES = 512
 """Lengths among which edges are sought, at most; of more, those that part the pages most evenly."""
 
@@ -71,16 +74,18 @@ class Lengths:
                 self._count(known, count)
 
     def edges(self, num_buckets: int) -> Edges:
-        """The buckets for what was seen so far, see `best_edges`."""
-        return Edges(best_edges(self._counts, num_buckets))
+        """The buckets for what was seen so far: as few as pad `LITTLE_PADDING`, and no more than `num_buckets`."""
+        return Edges(best_edges(self._counts, num_buckets, LITTLE_PADDING))
 
     def _count(self, length: int, count: int) -> None:
         rounded = -(-length // self._step) * self._step
         self._counts[rounded] = self._counts.get(rounded, 0) + count
 
 
-def best_edges(counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
+def best_edges(counts: Mapping[int, int], num_buckets: int, good_enough: float = 0.0) -> tuple[int, ...]:
     """At most so many edges, rising, under which pages padded to the edge above them carry the least padding.
+
+    Wider buckets give more choice among their pages, so that there are no more than it takes to pad `good_enough`.
 
     Dynamic programming over the lengths in order: the cost of a bucket is what its longest page makes of the others,
     and where the last bucket begins moves one way only, which lets each bucket more be found by halving
@@ -89,6 +94,7 @@ def best_edges(counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
     Args:
         counts: Pages by length; those of more than `MOST_CANDIDATES` lengths are joined to the next candidate.
         num_buckets: At least one.
+        good_enough: Padding's share of the padded whole, 0 to 1.
     """
     padding = _Padding.of(counts)
     if not padding.lengths:
@@ -96,7 +102,8 @@ def best_edges(counts: Mapping[int, int], num_buckets: int) -> tuple[int, ...]:
     size = len(padding.lengths)
     costs: list[float] = [padding.between(0, stop) for stop in range(1, size + 1)]
     chosen = [[0] * size]
-    for _ in range(min(num_buckets, size) - 1):
+    most = padding.tokens[-1] * good_enough / (1 - good_enough)
+    while len(chosen) < min(num_buckets, size) and costs[-1] > most:
         costs, starts = _one_bucket_more(costs, padding.between)
         chosen.append(starts)
     edges, stop = list[int](), size

@@ -103,7 +103,7 @@ class Budget:
         return own
 
     def learn_room(self, room: Sequence[tuple[int, int]]) -> None:
-        """What a model of an engine's memory allows: pairs of a length and pages. Of several engines the least counts."""
+        """Take over what engines' models of their memory allow: pairs of a length and pages. The least counts."""
         known = dict(self._room)
         for length, pages in room:
             known[length] = max(1, min(pages, known.get(length, pages)))

@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.batch import Batch, BatchLimits, Packer
+from pipeline.batch import Batch, BatchLimits
 from pipeline.document import Document, Source
 from pipeline.errors import SKIPPED_CODES, ErrorCode
 from pipeline.intake import Intake, OpenDocument
 from pipeline.ledger import Ledger
+from pipeline.packer import Packer
 from pipeline.page import Page, SizedPage
 from pipeline.rasterizing import Rasterizing
 from pipeline.reading import Reading
@@ -146,8 +147,8 @@ class Flow:
             return None
         batch = self._reading.retry()
         if batch is None:
-            force = self._rasterizing_is_over or not self.wants_pages
-            batch = self._packer.take(force=force, spread_over=num_engines, at_s=now_s)
+            force, is_crowded = self._rasterizing_is_over, not self.wants_pages
+            batch = self._packer.take(force=force, is_crowded=is_crowded, spread_over=num_engines, at_s=now_s)
         if batch is not None:
             self._reading.give(batch)
         return batch

@@ -111,3 +111,12 @@ def test_lengths_are_counted_in_steps_once_there_are_too_many(monkeypatch: pytes
     edges = seen.edges(5)
     assert len(edges.rising) == 5
     assert edges.rising[-1] >= 100
+
+
+@given(counted.filter(bool), st.floats(0.0, 0.5))
+def test_there_are_no_more_buckets_than_little_padding_takes(counts: dict[int, int], good_enough: float):
+    edges = best_edges(counts, 60, good_enough)
+    tokens = sum(length * count for length, count in counts.items())
+    most = tokens * good_enough / (1 - good_enough)
+    assert _padding(counts, edges) <= most + 1e-6
+    assert len(edges) == 1 or _padding(counts, best_edges(counts, len(edges) - 1)) > most - 1e-6

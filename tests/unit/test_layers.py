@@ -19,7 +19,9 @@ LAYERS = (
     {"pipeline.config", "pipeline.document"},
     {"pipeline.page"},
     {"pipeline.bucket"},
+    {"pipeline.budget"},
     {"pipeline.batch"},
+    {"pipeline.packer"},
     {"pipeline.result"},
     {"pipeline.order", "pipeline.block", "pipeline.soundness"},
     {"pipeline.stats", "pipeline.store", "pipeline.raster", "pipeline.engines"},
@@ -58,7 +60,20 @@ DOORS = {
 """Libraries and the only units that may import them."""
 
 PURE = (
-    *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket", "batch", "result"),
+    *(
+        "errors",
+        "selection",
+        "option",
+        "foreign",
+        "config",
+        "document",
+        "page",
+        "bucket",
+        "budget",
+        "batch",
+        "packer",
+        "result",
+    ),
     *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer"),

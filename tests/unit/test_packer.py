@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.batch import FIRST_LOOK, LIKE_LENGTH, LOOK_AGAIN, Batch, BatchLimits, Closed, Cut, Packer
+from pipeline.batch import Batch, BatchLimits, Closed, Cut
 from pipeline.bucket import bucket_of
 from pipeline.budget import Budget, SizeReason, Start, fixed
+from pipeline.packer import FIRST_LOOK, LIKE_LENGTH, LOOK_AGAIN, MOST_WINDOWS, Packer
 from pipeline.page import Page, SizedPage
 
 from .samples import a_sized_page, lengths
@@ -85,7 +86,7 @@ def test_the_same_calls_give_the_same_batches(limit: BatchLimits, sizes: list[in
 
 
 @given(limits, few_lengths)
-def test_no_page_sees_more_than_two_windows_of_later_pages_pass(limit: BatchLimits, sizes: list[int]):
+def test_no_page_sees_more_than_four_windows_of_later_pages_pass(limit: BatchLimits, sizes: list[int]):
     packer, waiting = Packer.of(limit), dict[tuple[str, int], int]()
     for number, page in enumerate(_pages(sizes)):
         packer.add(page)
@@ -93,18 +94,18 @@ def test_no_page_sees_more_than_two_windows_of_later_pages_pass(limit: BatchLimi
         for batch in _all(packer):
             for taken in batch.pages:
                 del waiting[taken.page.key]
-        assert all(number - since < 2 * limit.window_pages for since in waiting.values())
+        assert all(number - since < MOST_WINDOWS * limit.window_pages for since in waiting.values())
 
 
 @given(limits, few_lengths)
 @example(BatchLimits.of(2, 1, max_tokens=1), [60, 60, 60])
-def test_a_page_that_waited_for_two_windows_is_in_the_very_next_batch(limit: BatchLimits, sizes: list[int]):
+def test_a_page_that_waited_for_four_windows_is_in_the_very_next_batch(limit: BatchLimits, sizes: list[int]):
     packer, waiting = Packer.of(limit), dict[tuple[str, int], int]()
     for number, page in enumerate(_pages(sizes)):
         packer.add(page)
         waiting[page.page.key] = number
         oldest = min(waiting, key=lambda key: waiting[key])
-        is_overdue = number - waiting[oldest] >= 2 * limit.window_pages
+        is_overdue = number - waiting[oldest] >= MOST_WINDOWS * limit.window_pages
         if is_overdue or number % 11 == 10:  # taken so rarely that pages become overdue
             batch = packer.take()
             taken = {page.page.key for page in batch.pages} if batch else set()
@@ -120,7 +121,7 @@ def _full_at(limit: BatchLimits, bucket: int) -> int:
 @given(limits, few_lengths)
 def test_without_force_nothing_is_given_before_a_bucket_or_the_window_is_full(limit: BatchLimits, sizes: list[int]):
     packer, waiting = Packer.of(limit), dict[int, int]()
-    for page in _pages(sizes[: 2 * limit.window_pages]):  # none of them overdue
+    for page in _pages(sizes[: MOST_WINDOWS * limit.window_pages]):  # none of them overdue
         packer.add(page)
         bucket = bucket_of(page.length)
         waiting[bucket] = waiting.get(bucket, 0) + 1
@@ -273,11 +274,11 @@ def test_a_page_that_waits_too_long_takes_along_who_is_there():
 def test_buckets_end_at_lengths_that_pages_have_once_enough_were_seen():
     packer = Packer.of(BatchLimits(fixed(2, SizeReason.ASKED), 10_000, num_buckets=3))
     names = set()
-    for number, page in enumerate(_pages([100, 130, 3000] * FIRST_LOOK)):
+    for number, page in enumerate(_pages([2000, 2600, 3000] * FIRST_LOOK)):
         packer.add(page)
         if number + 1 >= FIRST_LOOK and (batch := packer.take()):
             names.add(batch.bucket)
-    assert names == {100, 130, 3000}
+    assert names == {2000, 2600, 3000}
 
 
 @given(st.lists(st.integers(60, 4000), min_size=FIRST_LOOK, max_size=FIRST_LOOK + 40), st.integers(1, 4))
@@ -347,9 +348,29 @@ def test_a_size_that_has_been_lowered_holds_from_the_next_batch_on():
 
 
 def test_many_lengths_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("pipeline.batch._MOST_PLACES", 10)
+    monkeypatch.setattr("pipeline.packer._MOST_PLACES", 10)
     packer = Packer.of(BatchLimits.of(1, 99))
     for page in _pages(list(range(100, 150))):
         packer.add(page)
         assert packer.take() is not None
         assert len(packer._places) <= 10
+
+
+def test_pages_whose_answers_are_most_alike_go_first_and_strangers_wait():
+    packer = Packer.of(BatchLimits.of(2, 5), lambda sized: [1.0, 50.0, 52.0, 400.0, 999.0][_number(sized)])
+    for page in _pages([1000] * 5):
+        packer.add(page)
+    batch = packer.take()
+    assert batch is not None
+    assert {_number(sized) for sized in batch.pages} == {1, 2}
+
+
+def test_where_there_is_no_room_for_more_pages_the_fullest_bucket_gives():
+    packer = Packer.of(BatchLimits.of(9, 99))
+    for page in _pages([100, 100, 100, 5000]):
+        packer.add(page)
+    assert packer.take() is None
+    batch = packer.take(is_crowded=True)
+    assert batch is not None
+    assert batch.lengths == [100, 100, 100]
+    assert batch.cut == Cut(9, SizeReason.ASKED, Closed.WINDOW)
