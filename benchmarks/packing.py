@@ -1,13 +1,14 @@
 """How much of a batch is padding and waiting: the packer against arrival order, on a realistic mix of pages.
 
-    python benchmarks/packing.py [--pages 50000] [--batch-size 8 16 32] [--sigma 0.55] [--documents 10] [--million]
+    python benchmarks/packing.py [--pages 50000] [--batch-size 8 16 32] [--window 256] [--sigma S] [--million]
 
 No pixels: pages are sizes, as HunyuanOCR takes them (sides multiples of 32, at most 2048 by 2048 pixels), in the order
 in which documents of several pages arrive. The mix: 60 % A4 and letter at 200 dpi, upright; 10 % of them lying; 10 %
 receipts, 80 mm wide and 100 to 400 mm long; 10 % photos of phones, 4 : 3 and 16 : 9, lying and upright; 5 % slides; 5 %
-A3 drawings. Answers are long-tailed (median 400 tokens, 95th percentile 1,800); `--alike` says which share of the variance
-of their logarithm lies between documents, whose pages are alike then. What a rasterizer sees of a page's ink tells its
-answer up to a factor, whose logarithm has the standard deviation `--sigma`: `python benchmarks/ink.py` measures it.
+A3 drawings. Answers are long-tailed (median 400 tokens, 95th percentile 1,800); `--alike` says which share of the
+variance of their logarithm lies between documents, whose pages are alike then. What a rasterizer sees of a page's ink
+tells its answer up to a factor, whose logarithm has the standard deviation `--sigma`: `python benchmarks/ink.py`
+measures it.
 
 The packer is asked as an engine that is the slowest part asks it: the window is full whenever a batch is taken. Padding
 is the share of tokens that would be padding if every page of a batch were as long as its longest. Idle slots are those
@@ -151,9 +152,7 @@ def plan_a_million(sigma: float, window: int) -> None:
     expected = {}
 
     def drawn() -> Iterator[Drawn]:
-        chunk: list[Drawn] = []
-        for one in pages(20_000, 5, sigma, 10):
-            chunk.append(one)
+        chunk = list(pages(20_000, 5, sigma, 10))
         for turn in range(50):
             for one in chunk:
                 sized, page = one.sized, one.sized.page

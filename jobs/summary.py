@@ -59,7 +59,8 @@ def _lines(report: RunReport) -> Iterator[str]:
 
 def bucket_table(buckets: Buckets) -> Iterator[str]:
     """A line for each bucket: what its batches held, padded and left idle, and how fast one engine read them."""
-    yield f"{'':>11}{'bucket':>9}{'pages':>8}{'batches':>9}{'padded tokens':>15}{'idle slots':>12}{'pages/s an engine':>19}"
+    heads = f"{'bucket':>9}{'pages':>8}{'batches':>9}{'padded tokens':>15}{'idle slots':>12}{'pages/s/engine':>16}"
+    yield f"{'':>11}{heads}"
     yield from (_bucket_line(f"<= {name}", bucket) for name, bucket in sorted(buckets.items()))
     if len(buckets) > 1:
         yield _bucket_line("all", buckets.whole())
@@ -69,7 +70,7 @@ def _bucket_line(name: str, bucket: BucketTotals) -> str:
     padded = f"{bucket.padded_tokens} {bucket.padding_ratio:6.1%}"
     idle = "-" if bucket.idle_ratio is None else f"{bucket.idle_ratio:.1%}"
     rate = "-" if bucket.pages_per_s is None else f"{bucket.pages_per_s:.2f}"
-    return f"{'':>11}{name:>9}{bucket.pages:>8}{bucket.batches:>9}{padded:>15}{idle:>12}{rate:>19}"
+    return f"{'':>11}{name:>9}{bucket.pages:>8}{bucket.batches:>9}{padded:>15}{idle:>12}{rate:>16}"
 
 
 def _what_was_read(report: RunReport) -> Iterator[str]:

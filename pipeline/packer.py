@@ -24,7 +24,7 @@ MOST_WINDOWS = 4
 
 _Key = tuple[str, int]
 _Entry = tuple[int, float, int, _Key, SizedPage]
-"""Sorted by these: class of like lengths (all of a chosen bucket are alike), expected answer, length, the page's key."""
+"""Sorted by these: class of like lengths (one in a chosen bucket), expected answer, length, and the page's key."""
 
 _MOST_PLACES = 1 << 16
 """Lengths whose class and bucket are remembered, at most."""
