@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from jobs.sizing import Sizing, sizing
 from pipeline.batch import BatchLimits
-from pipeline.budget import SizeReason, Start, fixed
 from pipeline.config import ENGINE_FLAGS, JobConfig
 from pipeline.engines import BEST_FIRST, choose, load
 from pipeline.engines.checkpoint import Checkpoint
@@ -18,29 +18,24 @@ from pipeline.page import RasterLimits
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An engine, its options, its declaration with what the job overrides, and what a page may cost to make."""
+    """An engine, its options, its declaration with what the job overrides, sizes, and what a page may cost to make."""
 
     engine: type[Engine]
     options: Any
     spec: Spec
     reason: str
     limits: RasterLimits
+    sizing: Sizing
 
     def batch_limits(self, config: JobConfig) -> BatchLimits:
         """How large a batch and the look-ahead may become."""
         return BatchLimits(
-            self.start(config),
+            self.sizing.start,
             config.window,
             max_tokens=config.max_batch_tokens or None,
             max_wait_s=config.max_page_wait,
             num_buckets=config.buckets,
         )
-
-    def start(self, config: JobConfig) -> Start:
-        """The batch size that was asked for, or else the engine's own."""
-        needs, asked = self.spec.needs, config.asked_batch_size
-        size, reason = (asked, SizeReason.ASKED) if asked else (needs.batch_size, SizeReason.ENGINE)
-        return replace(fixed(size, reason), lowers=needs.batches_at_once == 1)
 
 
 def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
@@ -64,7 +59,8 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
     options = engine.read_options(engine_pairs(config, engine))
     if must_run and engine.needs_model and not options.model:
         Checkpoint.resolve("")
-    spec = engine.spec(options)
+    sizes = sizing(config, engine, options, engine.spec(options))
+    spec = engine.spec(sizes.options)
     rule = replace(
         spec.raster,
         dpi=config.dpi or spec.raster.dpi,
@@ -73,7 +69,7 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
         orientation=config.orientation,
         skip_blank=not config.read_blank,
     )
-    return Prepared(engine, options, replace(spec, raster=rule), reason, raster_limits(config))
+    return Prepared(engine, sizes.options, replace(spec, raster=rule), reason, raster_limits(config), sizes)
 
 
 def engine_pairs(config: JobConfig, engine: type[Engine]) -> tuple[str, ...]:

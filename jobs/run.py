@@ -98,6 +98,7 @@ def run(config: JobConfig) -> RunReport:
         out=absolute(config.out),
         password_file=absolute(config.password_file) if config.password_file else "",
         model=absolute_model(config.model),
+        tuning=absolute_model(config.tuning),
         engine_options=tuple(map(_absolute_option, config.engine_options)),
     )
     prepared = prepare(config)
@@ -244,7 +245,11 @@ def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
     from pipeline.cluster import ClusterOptions, ClusterRunner
 
     options = ClusterOptions(
-        config.ray_address, config.actors, config.rasterizers, _raster_bytes(config), prepared.limits
+        config.ray_address,
+        config.actors or prepared.sizing.actors,
+        config.rasterizers,
+        _raster_bytes(config),
+        prepared.limits,
     )
     cluster = ClusterRunner(prepared.engine, prepared.options, spec.needs, spec.raster, options)
     try:
@@ -258,6 +263,8 @@ def _announce(progress: Progress, prepared: Prepared) -> None:
     identity = prepared.spec.identity
     model = f", model {identity.model}" if identity.model else ""
     progress.say(f"engine {identity.name} {identity.version}{model} ({prepared.reason})")
+    if prepared.sizing.said:
+        progress.say(prepared.sizing.said)
 
 
 def _raster_bytes(config: JobConfig) -> int:

@@ -1,4 +1,6 @@
-"""What all tests share: the checkout can be imported without being installed, and how hypothesis searches.
+"""What all tests share: the checkout can be imported without being installed, how hypothesis searches, and no tuning.
+
+Batch sizes that were measured on the machine of whoever runs the tests are not used.
 
 The profile `steady` is the default: the same examples every time, so that a red test stays red. Look for new
 examples with ``pytest --hypothesis-profile=search``.
@@ -6,6 +8,7 @@ examples with ``pytest --hypothesis-profile=search``.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
+
+os.environ["PAGEMILL_TUNING"] = str(ROOT / "tests" / "no-tuning.json")
 
 _SLOW_MACHINES = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.engines.engine import Premises
+from pipeline.engines.hardware import cpu_name, gpu_name, versions_of
 from pipeline.errors import DeviceOutOfMemoryError, EngineBrokenError, EngineUnavailableError
 from pipeline.result import GpuUse
 
@@ -33,6 +35,14 @@ def wants_gpu(device: str) -> bool:
     if device != "auto":
         return device == "cuda"
     return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
+
+
+def premises(device: str, precision: str, manner: str = "") -> Premises:
+    """What figures of a model under these options hold for, told without torch."""
+    found = "cuda" if wants_gpu(device) else "cpu"
+    name = gpu_name() if found == "cuda" else cpu_name()
+    known = USUAL[found] if precision == "auto" else precision
+    return Premises(known, name, versions_of(("torch", "transformers")), manner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,15 @@ def device_errors() -> Iterator[None]:
         raise DeviceOutOfMemoryError(_line(error), held) from error
     except torch.AcceleratorError as error:
         raise EngineBrokenError(_line(error)) from error
+
+
+def give_memory_back() -> None:
+    """Let the GPU have what the allocator of this process holds unused, and count peaks from here."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
 
 
 def gpu_memory_bytes() -> tuple[int, int]:

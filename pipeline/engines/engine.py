@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, get_type_hints
 
+from pipeline.engines.hardware import cpu_name
 from pipeline.errors import ConfigurationError
 from pipeline.option import parse_pairs
 from pipeline.page import Raster, RasterRule
@@ -74,6 +75,20 @@ class Loaded:
     room: tuple[tuple[int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """What measured figures of an engine hold for, beside its identity; told without loading anything.
+
+    `device` is the model of the GPU, or that of the processor and its cores. `libraries` are names and versions.
+    `manner` is what else it was told that throughput depends on, such as ``decode=static``.
+    """
+
+    precision: str
+    device: str
+    libraries: tuple[tuple[str, str], ...] = ()
+    manner: str = ""
+
+
 class Engine(ABC):
     """Turns a batch of rasters into texts.
 
@@ -89,6 +104,8 @@ class Engine(ABC):
     options_type: ClassVar[type[Any]]
     notice: str | None = None
     room: tuple[tuple[int, int], ...] = ()
+    width_option: ClassVar[str] = ""
+    """The option that says how many pages it reads at a time (0: as it thinks best), if it decides that by itself."""
     needs_model: ClassVar[bool] = False
     """Whether it runs only with the option `model`; it can be asked what it is without one."""
 
@@ -126,6 +143,18 @@ class Engine(ABC):
     def loaded(self) -> Loaded:
         """What it has to say once it has loaded."""
         return Loaded(self.notice, self.room)
+
+    def widen(self, pages: int) -> None:  # noqa: B027 (most have nothing to do)
+        """Read up to so many pages at a time from now on; called while nothing is being read.
+
+        For engines that decide by themselves how many pages of the batches they have they read at a time; memory of
+        earlier reading is given back, and what was learned of its limits is forgotten. Others read what they are given.
+        """
+
+    @classmethod
+    def tuning_key(cls, options: Any) -> Premises:  # noqa: ARG003 (those of others depend on them)
+        """What throughput and memory depend on under these options, on this machine; quickly, and without a model."""
+        return Premises("", cpu_name())
 
     @classmethod
     def read_options(cls, pairs: Sequence[str]) -> Any:

@@ -24,10 +24,11 @@ from pipeline.result import Answer, Finish, Line, Recognition
 class FakeOptions:
     """How the fake behaves. Page numbers in the lists are zero-based page indices.
 
-    `read` makes it look at the pixels (off for a benchmark of the pipeline around it), `delay_s` is slept per
-    page, `fail_pages` raise, `die_pages` end the process, `drop_pages` are left out of the answer. As a model that
-    writes token by token would, it has no room for the end of `truncated_pages`, repeats itself on `repeated_pages`
-    and is content with `retried_pages` at the second try only; `notice` is what it says when it has loaded.
+    `read` makes it look at the pixels (off for a benchmark of the pipeline around it). It sleeps `batch_s` for each
+    batch and `delay_s` for each page, which `threads` share. `fail_pages` raise, `die_pages` end the process,
+    `drop_pages` are left out of the answer. As a model that writes token by token would, it has no room for the end of
+    `truncated_pages`, repeats itself on `repeated_pages` and is content with `retried_pages` at the second try only;
+    `notice` is what it says when it has loaded.
 
     What is not a page's fault alters no text. Batches of more than `oom_above` pages (0 for no bound) and
     batches with `oom_pages` find no memory on the device, of which others hold some with `others_hold`;
@@ -43,6 +44,8 @@ class FakeOptions:
     truncated_pages: tuple[int, ...] = ()
     repeated_pages: tuple[int, ...] = ()
     retried_pages: tuple[int, ...] = ()
+    batch_s: float = field(default=0.0, metadata={"alters_text": False})
+    threads: int = field(default=1, metadata={"alters_text": False})
     notice: str = field(default="", metadata={"alters_text": False})
     oom_above: int = field(default=0, metadata={"alters_text": False})
     oom_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
@@ -76,7 +79,7 @@ class FakeEngine(Engine):
         multiple = 32 if options.visual_tokens else 1
         rule = "hunyuan_visual_tokens" if options.visual_tokens else "pixel_area"
         raster = RasterRule(options.dpi, 2048 * 2048, multiple, rule)
-        needs = Needs(num_cpus=1, batch_size=options.batch_size)
+        needs = Needs(num_cpus=options.threads, batch_size=options.batch_size)
         return Spec(Identity(cls.name, "1", task="name"), needs, raster, text_options(options))
 
     def __init__(self, options: FakeOptions) -> None:
@@ -87,8 +90,8 @@ class FakeEngine(Engine):
     def recognize(self, batch: Sequence[Raster]) -> Answer:
         """Name every page; fail as the options say."""
         fail_as_told(self.options, {raster.sized.page.page_index for raster in batch}, len(batch))
-        if self.options.delay_s:
-            time.sleep(self.options.delay_s * len(batch))
+        if seconds := self.options.batch_s + self.options.delay_s * len(batch) / self.options.threads:
+            time.sleep(seconds)
         kept = [r for r in batch if r.sized.page.page_index not in self.options.drop_pages]
         return Answer(tuple(name_page(self.options, raster) for raster in kept))
 

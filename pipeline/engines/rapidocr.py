@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
+from pipeline.engines.engine import Engine, Identity, Needs, Premises, Spec, text_options
+from pipeline.engines.hardware import cpu_name, versions_of
 from pipeline.errors import ConfigurationError
 from pipeline.order import page_text, reading_order, run_down
 from pipeline.page import Raster, RasterRule
@@ -120,6 +121,12 @@ class RapidOcrEngine(Engine):
         needs = Needs(num_cpus=options.threads, memory_bytes=MEMORY_BYTES, batch_size=4)
         identity = Identity(cls.name, _version(), model=model, task="lines")
         return Spec(identity, needs, RasterRule(DPI, MAX_PIXELS), text_options(options))
+
+    @classmethod
+    def tuning_key(cls, options: RapidOcrOptions) -> Premises:
+        """The processor, float32 throughout, and what was told that makes lines cheaper."""
+        manner = f"upside_down={options.upside_down} squeeze={options.squeeze:g}"
+        return Premises("fp32", cpu_name(), versions_of(("rapidocr", "onnxruntime")), manner)
 
     def __init__(self, options: RapidOcrOptions) -> None:
         import cv2

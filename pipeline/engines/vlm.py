@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipeline.engines.answer import recognition_of
 from pipeline.engines.checkpoint import Checkpoint, host_memory_bytes
-from pipeline.engines.device import DEVICES, PRECISIONS, Place, device_errors, gpu_use, missing_libraries, wants_gpu
-from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
+from pipeline.engines.device import (
+    DEVICES,
+    PRECISIONS,
+    Place,
+    device_errors,
+    give_memory_back,
+    gpu_use,
+    missing_libraries,
+    premises,
+    wants_gpu,
+)
+from pipeline.engines.engine import Engine, Identity, Needs, Premises, Spec, text_options
 from pipeline.engines.generated import Decoding, Generated
 from pipeline.engines.ladder import Read, Step, climb, steps_for
 from pipeline.errors import ConfigurationError, EngineUnavailableError
@@ -131,6 +141,11 @@ class VlmEngine(Engine):
         raster = RasterRule(options.dpi, options.max_pixels, min_pixels=MIN_PIXELS, max_aspect=MAX_ASPECT)
         return Spec(identity, needs, raster, text_options(options))
 
+    @classmethod
+    def tuning_key(cls, options: VlmOptions) -> Premises:
+        """Device and precision, and the longest answer."""
+        return premises(options.device, options.precision, f"max_new_tokens={options.max_new_tokens}")
+
     def __init__(self, options: VlmOptions) -> None:
         import torch
 
@@ -146,6 +161,10 @@ class VlmEngine(Engine):
         self._load: Callable[[Place], Loaded] = lambda place: Loaded(checkpoint.folder, place)
         with device_errors():
             self._loaded = {place: self._load(place)}
+
+    def widen(self, pages: int) -> None:  # noqa: ARG002 (batches are read as they are given)
+        """Give memory of earlier batches back."""
+        give_memory_back()
 
     def recognize(self, batch: Sequence[Raster]) -> Answer:
         """Read the pages together, and those on which the model gets stuck again."""

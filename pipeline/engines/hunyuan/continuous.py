@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
@@ -59,6 +59,12 @@ class ContinuousReader:
         self._slots = Slots(self._model, most=self._pace.num_slots, graphs=self._pace.graphs)
         self._hold = self._pace.num_slots
         self._solo: Reading | None = None
+
+    def widen(self, pages: int) -> None:
+        """Use so many slots from now on, and forget what was learned or reckoned of memory."""
+        self._pace = replace(self._pace, num_slots=pages, fits=None)
+        self._ceilings, self._vision_pages = {}, self._pace.vision_pages
+        self.reset()
 
     @property
     def is_idle(self) -> bool:

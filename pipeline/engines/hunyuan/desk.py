@@ -41,6 +41,9 @@ class Reader(Protocol):
     def reset(self) -> None:
         """Forget all pages."""
 
+    def widen(self, pages: int) -> None:
+        """Read so many pages at a time from now on; called while it is idle."""
+
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
@@ -103,6 +106,10 @@ class Desk:
                 raise told
             yield told
         yield ticket.effort()
+
+    def widen(self, pages: int) -> None:
+        """Read so many pages at a time from now on; called while no batch is at the desk."""
+        self._reader.widen(pages)
 
     def _serve(self) -> None:
         while self._broken is None:

@@ -17,11 +17,13 @@ from pipeline.engines.device import (
     USUAL,
     Place,
     device_errors,
+    give_memory_back,
     gpu_use,
     missing_libraries,
+    premises,
     wants_gpu,
 )
-from pipeline.engines.engine import Identity, Needs, Spec, StreamingEngine, text_options
+from pipeline.engines.engine import Identity, Needs, Premises, Spec, StreamingEngine, text_options
 from pipeline.engines.generated import Decoding
 from pipeline.engines.hunyuan.options import HunyuanOptions
 from pipeline.engines.hunyuan.prompts import Task, task_named
@@ -60,6 +62,7 @@ class HunyuanEngine(StreamingEngine):
     name: ClassVar[str] = "hunyuan"
     summary: ClassVar[str] = "HunyuanOCR on a GPU: whole pages as markdown, spotting, tables, formulas, translation"
     options_type: ClassVar[type[HunyuanOptions]] = HunyuanOptions
+    width_option: ClassVar[str] = "slots"
     needs_model: ClassVar[bool] = True
 
     @classmethod
@@ -92,6 +95,13 @@ class HunyuanEngine(StreamingEngine):
         told = text_options(replace(options, precision=precision))
         return Spec(identity, needs, raster, told)
 
+    @classmethod
+    def tuning_key(cls, options: HunyuanOptions) -> Premises:
+        """Device, precision with the bits of the weights, and what decides how long answers are."""
+        manner = f"decode={options.decode} task={'prompt' if options.prompt else options.task}"
+        found = premises(options.device, options.precision, f"{manner} max_new_tokens={options.max_new_tokens}")
+        return replace(found, precision=f"{found.precision} {options.quantize}".strip())
+
     def __init__(self, options: HunyuanOptions) -> None:
         import torch
 
@@ -115,6 +125,11 @@ class HunyuanEngine(StreamingEngine):
         """Read pages as slots become free, among those of other batches."""
         for told in self._desk.read(batch):
             yield replace(told, gpu=gpu_use(self._device.type)) if isinstance(told, Effort) else told
+
+    def widen(self, pages: int) -> None:
+        """Decode so many pages at a time, whatever the model of memory thinks of it."""
+        self._desk.widen(pages)
+        give_memory_back()
 
     def _reader(self, model: PageModel, num_slots: int) -> Reader:
         if self.options.decode == "static":

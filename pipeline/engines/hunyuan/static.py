@@ -49,6 +49,10 @@ class StaticReader:
         """Forget all pages."""
         self._waiting.clear()
 
+    def widen(self, pages: int) -> None:
+        """Read batches of so many pages from now on."""
+        self._batch_size = pages
+
     def advance(self) -> list[Ended]:
         """Read the next batch: pages that are to be read in the same way."""
         first = self._waiting[0]
