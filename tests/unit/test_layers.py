@@ -19,6 +19,7 @@ LAYERS = (
     {"pipeline.config", "pipeline.document"},
     {"pipeline.page"},
     {"pipeline.bucket"},
+    {"pipeline.expectation"},
     {"pipeline.batch"},
     {"pipeline.result"},
     {"pipeline.order", "pipeline.block", "pipeline.soundness"},
@@ -58,7 +59,8 @@ DOORS = {
 """Libraries and the only units that may import them."""
 
 PURE = (
-    *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket", "batch", "result"),
+    *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket"),
+    *("expectation", "batch", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer"),
