@@ -69,7 +69,8 @@ def test_before_anything_was_told_twice_the_ink_is_twice_the_answer(ink: float):
 
 
 @pytest.mark.parametrize(
-    ("ink", "layer", "chars"), [(1000, None, 1000), (1000, 600, 600), (1000, 30, 1000), (None, 600, 600), (50, 600, 600)]
+    ("ink", "layer", "chars"),
+    [(1000, None, 1000), (1000, 600, 600), (1000, 30, 1000), (None, 600, 600), (50, 600, 600)],
 )
 def test_a_text_of_its_own_counts_unless_more_than_twice_as_much_is_printed(
     ink: float | None, layer: int | None, chars: int
@@ -90,7 +91,9 @@ def test_what_is_expected_comes_to_what_like_pages_gave(tokens: int, ink: float,
 
 
 def test_pages_of_much_and_of_little_ink_are_learnt_apart():
-    pairs = [(a_page_with(ink, document=str(n)), tokens) for n in range(200) for ink, tokens in ((300, 20), (3000, 900))]
+    pairs = [
+        (a_page_with(ink, document=str(n)), tokens) for n in range(200) for ink, tokens in ((300, 20), (3000, 900))
+    ]
     expectation = told(pairs)
     assert expectation.of(a_page_with(300, document="new")) == pytest.approx(20, rel=0.1)
     assert expectation.of(a_page_with(3000, document="new")) == pytest.approx(900, rel=0.1)
