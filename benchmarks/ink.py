@@ -3,8 +3,9 @@
     python benchmarks/ink.py [--pages N] [--lag N] [--seed N] [PDF ...]
 
 Pages whose own text is sound (`pipeline.raster.layer`) are drawn at 200 dpi as for HunyuanOCR; their characters, blanks
-not counted, stand for the tokens of an answer (so nothing can be said here of how well a layer's size tells). Of each PDF up to N pages in a row are taken, from a place drawn from
-the seed. With the PDFs come those of sample_docs and sheets set by `printed_pages`, one document a kind.
+not counted, stand for the tokens of an answer (so nothing can be said here of how well a layer's size tells). Of each
+PDF up to N pages in a row are taken, from a place drawn from the seed. With the PDFs come those of sample_docs and
+sheets set by `printed_pages`, one document a kind.
 
 For each way of telling: the rank correlation, and the standard deviation of the logarithm of characters over what was
 told, once by pages, once with each document weighing the same; its two parts, between documents and within one; and
