@@ -114,7 +114,7 @@ def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
 def row(name: str, pages: Sequence[Seen], told: Sequence[float]) -> str:
     """A line of the table."""
     chars = np.array([page.num_chars for page in pages], float)
-    residual = np.log(chars) - np.log(np.maximum(told, 1e-6))
+    residual = np.log(chars) - np.log(np.maximum(told, 1.0))
     of_documents: dict[str, list[float]] = {}
     for page, value in zip(pages, residual, strict=True):
         of_documents.setdefault(page.sized.page.document_id, []).append(float(value))
