@@ -38,12 +38,16 @@ def _installed(packages: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def memory_bytes() -> int:
+    """All of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def machine() -> dict[str, Any]:
     """The machine of the driver."""
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "node": platform.node(),
         "system": platform.platform(),
         "cpus": os.cpu_count(),
-        "memory_bytes": memory_bytes,
+        "memory_bytes": memory_bytes(),
     }

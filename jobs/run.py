@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.machine import machine, versions
+from jobs.machine import machine, memory_bytes, versions
 from jobs.prepare import Prepared, prepare
 from jobs.progress import Progress
 from pipeline.commit import CommitLimits, Committer
@@ -35,6 +35,9 @@ from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
 from pipeline.table import SCHEMAS, RunKeys
+
+_MOST_RASTERS_MB, _RASTERS_OF_A_CLUSTER_MB = 4096, 768
+"""Memory for rasters that wait: at most here, and in the object store of a cluster, whose size is not known."""
 
 _STAMP = "%Y%m%dT%H%M%S.%f"
 """What a run id begins with, so that ids sort by age."""
@@ -268,7 +271,9 @@ def _announce(progress: Progress, prepared: Prepared) -> None:
 
 
 def _raster_bytes(config: JobConfig) -> int:
-    return config.raster_memory_mb << 20
+    if config.raster_memory_mb or config.ray_address:
+        return (config.raster_memory_mb or _RASTERS_OF_A_CLUSTER_MB) << 20
+    return max(256 << 20, min(_MOST_RASTERS_MB << 20, memory_bytes() // 8))
 
 
 def _flow_limits(config: JobConfig, prepared: Prepared) -> FlowLimits:

@@ -47,8 +47,8 @@ def sizing(config: JobConfig, engine: type[Engine], options: Any, spec: Spec) ->
         return _tuned(config, engine, options, found)
     if isinstance(found, Stale):
         again = shlex.join(["pagemill", "tune", "--engine", engine.name, *_model(config)])
-        said = f"{_path(config)} is stale ({found.text}): sizes come from the engine and its memory model; measure anew: {again}"
-        return replace(untuned, said=said)
+        said = f"{_path(config)} is stale ({found.text}): sizes come from the engine and its memory model"
+        return replace(untuned, said=f"{said}; measure anew: {again}")
     return untuned
 
 

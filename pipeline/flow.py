@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pipeline.batch import Batch, BatchLimits
 from pipeline.document import Document, Source
 from pipeline.errors import SKIPPED_CODES, ErrorCode
+from pipeline.expectation import Expectation
 from pipeline.intake import Intake, OpenDocument
 from pipeline.ledger import Ledger
 from pipeline.packer import Packer
@@ -68,6 +69,7 @@ class Flow:
     totals: Totals = field(default_factory=Totals)
     pages_known: int = 0
     _packer: Packer = field(init=False)
+    _expectation: Expectation = field(default_factory=Expectation)
     _now_s: float = 0.0
     _intake: Intake = field(init=False)
     _open: dict[str, OpenDocument] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class Flow:
     _ready: Ready = field(default_factory=Ready)
 
     def __post_init__(self) -> None:
-        self._packer = Packer.of(self.limits.batch)
+        self._packer = Packer.of(self.limits.batch, self._expectation.of)
         self._intake = Intake(self.sources, self.ledger, self.limits.pages_per_task)
 
     @property
@@ -306,6 +308,8 @@ class Flow:
     def _on_page(self, batch: Batch, outcome: Outcome) -> None:
         sized, recognition = outcome.sized, outcome.recognition
         self._bytes_waiting -= sized.num_bytes
+        if recognition is not None and recognition.output_tokens is not None:
+            self._expectation.tell(sized, recognition.output_tokens)
         result = PageResult(
             self._open[sized.page.uri].document,
             sized.page,

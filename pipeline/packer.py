@@ -19,7 +19,7 @@ FIRST_LOOK, LOOK_AGAIN = 256, 8
 LIKE_LENGTH = 1.02
 """Where edges are not chosen yet, pages whose lengths are within this ratio count as equally long."""
 
-MOST_WINDOWS = 4
+MOST_WINDOWS = 8
 """Windows of later pages that may pass before a page goes next."""
 
 _Key = tuple[str, int]
@@ -40,7 +40,7 @@ class Packer:
 
     A bucket gives a batch once it holds as many pages as a batch of it may: those whose expected answers are most
     alike, since a batch waits for its longest. `expect` says how long a page's answer will be, in any unit. Which
-    bucket gives first is decided by how many pages wait in it, and a page that has seen four windows of later pages
+    bucket gives first is decided by how many pages wait in it, and a page that has seen eight windows of later pages
     pass, or has waited for `max_wait_s`, goes next whatever its bucket holds. The same pages in the same order, taken
     at the same moments, give the same batches.
     """

@@ -37,6 +37,8 @@ class SizedPage:
     `length` what the page costs the model (see `LENGTH_RULES`). `warning` is one line on what is not as it should be
     although there are pixels: the decoder complained, or the raster is smaller than the rule asks. `text_layer` is
     what was found of the page's own text, a word and after a colon the reason; None where nobody looked.
+    `ink_chars` is about how many characters are printed on the raster, told from its ink, and `layer_chars` how many
+    the page's own text has that was found but not taken, both without blanks; None where there is no such evidence.
     """
 
     page: Page
@@ -49,6 +51,8 @@ class SizedPage:
     raster_s: float = 0.0
     warning: str | None = None
     text_layer: str | None = None
+    ink_chars: float | None = None
+    layer_chars: int | None = None
 
     def warned(self, warning: str | None) -> SizedPage:
         """The same page with one more thing to say of it, if there is any."""

@@ -23,6 +23,7 @@ from pipeline.raster.fake import FakeReader
 from pipeline.raster.identity import identify, members_of, opened_file, refuse_no_document
 from pipeline.raster.ink import is_blank
 from pipeline.raster.layer import Layer
+from pipeline.raster.strokes import printed_chars
 from pipeline.raster.upright import turned_upright
 from pipeline.result import Failure, Probe, Recognition, Settled, Stage, Status, Unrendered, one_line
 from pipeline.selection import Selection
@@ -131,7 +132,8 @@ def _make(reader: Reader, page: Page, rule: RasterRule) -> Raster | Settled:
         sized = replace(reader.size(page, rule), text_layer=layer.verdict)
         return Settled(sized, Status.TEXT_LAYER, layer.recognition)
     sized, pixels = reader.render(page, rule)
-    sized = replace(sized, text_layer=layer.verdict if layer else None)
+    if layer is not None:
+        sized = replace(sized, text_layer=layer.verdict, layer_chars=layer.num_chars)
     if rule.skip_blank and is_blank(pixels, sized.dpi):
         return Settled(sized, Status.BLANK, Recognition(""))
     if rule.text_layer == "only":
@@ -140,7 +142,7 @@ def _make(reader: Reader, page: Page, rule: RasterRule) -> Raster | Settled:
         return Settled(sized, Status.SKIPPED, failure=failure)
     if rule.orientation == "auto":
         sized, pixels = turned_upright(sized, pixels, rule)
-    return Raster(sized, pixels)
+    return Raster(replace(sized, ink_chars=printed_chars(pixels)), pixels)
 
 
 def _failure(stage: Stage, fault: PageFault) -> Failure:

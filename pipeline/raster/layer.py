@@ -48,10 +48,14 @@ Draw = Callable[[float, tuple[float, float, float, float] | None], NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What was found: `verdict` is a word and after a colon the reason; `recognition` is set if the text is sound."""
+    """What was found: `verdict` is a word and after a colon the reason; `recognition` is set if the text is sound.
+
+    `num_chars` counts the characters that were found, blanks apart; None where there are none or nobody counted.
+    """
 
     verdict: str
     recognition: Recognition | None = None
+    num_chars: int | None = None
 
 
 @dataclass(slots=True)
@@ -80,24 +84,25 @@ class LayerJudge:
             scale: Pixels of the raster a point, for the boxes of the lines.
         """
         if len(pieces) > _MAX_PIECES:
-            return Layer(f"garbled: {len(pieces):,} pieces of text on one page")
+            num_chars = sum(piece.num_letters for piece in pieces)
+            return Layer(f"garbled: {len(pieces):,} pieces of text on one page", num_chars=num_chars)
         if not any(piece.num_letters for piece in pieces):
             return Layer(verdict_on_text(Evidence("")))
         gray = draw(LOOK_DPI / 72, None)
         per_point = gray.shape[1] / width_pt  # a large page is drawn smaller
         seen = without_leaders([piece for piece in once(pieces) if _is_seen(piece, gray, per_point, covers)])
         shown = {id(piece) for piece in seen}
+        unseen = [piece for piece in once(pieces) if id(piece) not in shown and not is_leader(piece)]
         evidence = Evidence(
             text="\n".join(piece.text for piece in seen),
-            num_unseen=sum(
-                piece.num_letters for piece in once(pieces) if id(piece) not in shown and not is_leader(piece)
-            ),
+            num_unseen=sum(piece.num_letters for piece in unseen),
             num_turned=sum(piece.num_letters for piece in seen if not piece.is_across),
         )
         verdict = verdict_on_text(evidence)
         if verdict == SOUND:
             verdict = verdict_on_page(self._looked_at(evidence, seen, gray, per_point, draw, fonts))
-        return Layer(verdict, _recognition(seen, scale) if verdict == SOUND else None)
+        num_chars = evidence.num_unseen + sum(piece.num_letters for piece in seen)
+        return Layer(verdict, _recognition(seen, scale) if verdict == SOUND else None, num_chars)
 
     def _looked_at(
         self,

@@ -194,7 +194,7 @@ def test_columns_are_read_one_after_the_other(made: Made):
 
 
 def test_a_page_without_letters_has_no_layer(made: Made):
-    assert made(lambda page: None).verdict == "absent"
+    assert made(lambda page: None) == Layer("absent")
     assert made(lambda page: page.insert_image(page.rect, stream=_picture())).verdict == "absent"
 
 
@@ -210,6 +210,7 @@ def test_an_older_ocr_under_or_over_a_scan_is_hidden(made: Made):
     for write in (invisible, under):
         found = made(write)
         assert found.verdict == f"hidden: {LETTERS} letters that are not to be seen"
+        assert found.num_chars == LETTERS
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,9 @@ def test_a_scan_with_a_printed_number_on_it_is_left_to_the_engine(made: Made):
         page.insert_image((60, 60, 540, 420), stream=_picture())
         page.insert_text((480, 820), "ABC-000123", fontsize=10)
 
-    assert made(write).verdict.startswith("sparse: ")
+    found = made(write)
+    assert found.verdict.startswith("sparse: ")
+    assert found.num_chars == len("ABC-000123")
 
 
 def test_a_paragraph_in_a_picture_beside_the_text_is_noticed(made: Made):
@@ -347,7 +350,7 @@ def test_a_taken_page_is_settled_and_not_rendered(tmp_path: Path):
 
 def test_too_many_pieces_of_text_are_not_looked_at(made: Made, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("pipeline.raster.layer._MAX_PIECES", 3)
-    assert made(_written).verdict == "garbled: 4 pieces of text on one page"
+    assert made(_written) == Layer("garbled: 4 pieces of text on one page", num_chars=LETTERS)
 
 
 def test_a_fault_on_the_way_to_the_text_is_one_of_the_layer_alone(made: Made, monkeypatch: pytest.MonkeyPatch):

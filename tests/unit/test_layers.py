@@ -19,7 +19,7 @@ LAYERS = (
     {"pipeline.config", "pipeline.document"},
     {"pipeline.page"},
     {"pipeline.bucket"},
-    {"pipeline.budget"},
+    {"pipeline.budget", "pipeline.expectation"},
     {"pipeline.batch"},
     {"pipeline.packer"},
     {"pipeline.result"},
@@ -61,20 +61,8 @@ DOORS = {
 """Libraries and the only units that may import them."""
 
 PURE = (
-    *(
-        "errors",
-        "selection",
-        "option",
-        "foreign",
-        "config",
-        "document",
-        "page",
-        "bucket",
-        "budget",
-        "batch",
-        "packer",
-        "result",
-    ),
+    *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket"),
+    *("expectation", "budget", "batch", "packer", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer"),

@@ -86,7 +86,7 @@ def test_the_same_calls_give_the_same_batches(limit: BatchLimits, sizes: list[in
 
 
 @given(limits, few_lengths)
-def test_no_page_sees_more_than_four_windows_of_later_pages_pass(limit: BatchLimits, sizes: list[int]):
+def test_no_page_sees_more_than_eight_windows_of_later_pages_pass(limit: BatchLimits, sizes: list[int]):
     packer, waiting = Packer.of(limit), dict[tuple[str, int], int]()
     for number, page in enumerate(_pages(sizes)):
         packer.add(page)
@@ -99,7 +99,7 @@ def test_no_page_sees_more_than_four_windows_of_later_pages_pass(limit: BatchLim
 
 @given(limits, few_lengths)
 @example(BatchLimits.of(2, 1, max_tokens=1), [60, 60, 60])
-def test_a_page_that_waited_for_four_windows_is_in_the_very_next_batch(limit: BatchLimits, sizes: list[int]):
+def test_a_page_that_waited_for_eight_windows_is_in_the_very_next_batch(limit: BatchLimits, sizes: list[int]):
     packer, waiting = Packer.of(limit), dict[tuple[str, int], int]()
     for number, page in enumerate(_pages(sizes)):
         packer.add(page)

@@ -14,15 +14,17 @@ from pipeline import raster
 from pipeline.document import Source, uri_of_path
 from pipeline.errors import ErrorCode
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
-from pipeline.raster import probe, quarantine, render_pages
+from pipeline.raster import probe, quarantine, render_pages, size_pages
 from pipeline.raster.layer import Layer
+from pipeline.raster.strokes import printed_chars
 from pipeline.result import Recognition, Settled, Stage, Status
 from tests import documents
 
 from .samples import a_page
 
 SOUND = Layer("sound", Recognition("born digital"))
-GARBLED = Layer("garbled: 40 % of the glyphs have no Unicode")
+SAMPLES = Path(__file__).resolve().parents[2] / "sample_docs"
+GARBLED = Layer("garbled: 40 % of the glyphs have no Unicode", num_chars=321)
 AUTO = RasterRule(72, 10**6, text_layer="auto", skip_blank=True)
 
 
@@ -77,13 +79,26 @@ def test_a_sound_text_layer_is_taken_and_nothing_is_rendered():
 def test_a_page_without_a_sound_layer_is_rendered_and_its_row_will_say_why(found: Layer):
     made = _made(PageAsReader(found))
     assert isinstance(made, Raster)
-    assert made.sized.text_layer == found.verdict
+    assert (made.sized.text_layer, made.sized.layer_chars) == (found.verdict, found.num_chars)
+
+
+def test_how_much_is_printed_is_told_of_the_upright_raster(monkeypatch: pytest.MonkeyPatch):
+    turned = np.ascontiguousarray(_written().T)
+    monkeypatch.setattr(raster, "turned_upright", lambda sized, pixels, rule: (sized, _written()))
+    upright, lying = (_made(PageAsReader(pixels=turned), replace(AUTO, orientation=way)) for way in ("auto", "keep"))
+    assert upright.sized.ink_chars == printed_chars(_written())
+    assert lying.sized.ink_chars == printed_chars(turned) != upright.sized.ink_chars
+
+
+def test_of_a_page_that_is_only_sized_nothing_printed_is_told():
+    found = probe(Source(uri_of_path(str(SAMPLES / "two_columns.pdf"))))
+    assert {(sized.ink_chars, sized.layer_chars) for sized in size_pages(found.document, AUTO)} == {(None, None)}
 
 
 def test_a_picture_has_no_layer_to_tell_of():
     made = _made(PageAsReader(None))
     assert isinstance(made, Raster)
-    assert made.sized.text_layer is None
+    assert (made.sized.text_layer, made.sized.layer_chars) == (None, None)
 
 
 def test_a_layer_that_nobody_asked_for_is_not_looked_at():
