@@ -13,7 +13,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Told apart with any kind of colour vision (Okabe and Ito)."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_GIB = 1 << 30
+_UNITS = {"MiB": 1 << 20, "GiB": 1 << 30}
 _STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "pagemill", "font.size": 10, "axes.titlesize": 11}
 
 
@@ -30,11 +30,12 @@ def draw(buckets: Sequence[TunedBucket], prefix: Path, *, title: str, max_latenc
 
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(13.5, 4.6), layout="constrained")
-        panels = figure.subplots(1, 3)
+        panels = figure.subplots(1, 3, sharex=True)
+        unit = _unit(buckets)
         for number, tuned in enumerate(buckets):
             look = {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKERS[number % len(_MARKERS)]}
-            _draw_bucket(panels, tuned, look, max_latency_s)
-        _label(panels, buckets, max_latency_s)
+            _draw_bucket(panels, tuned, look, _UNITS[unit], max_latency_s)
+        _label(panels, buckets, unit, max_latency_s)
         figure.suptitle(f"Batch size for {title}", fontsize=13)
         figure.legend(*_entries(panels[0]), loc="outside lower center", ncols=4, frameon=False)
         paths = [prefix.with_name(prefix.name + ending) for ending in (".png", ".svg")]
@@ -47,12 +48,12 @@ def draw(buckets: Sequence[TunedBucket], prefix: Path, *, title: str, max_latenc
     return paths
 
 
-def _draw_bucket(panels: Any, tuned: TunedBucket, look: dict[str, Any], max_latency_s: float | None) -> None:
+def _draw_bucket(panels: Any, tuned: TunedBucket, look: dict[str, Any], unit: int, max_latency_s: float | None) -> None:
     throughput, memory, latency = panels
     sizes = [figures.batch_size for figures in tuned.ran]
     rates = [figures.pages_per_s for figures in tuned.ran]
     spreads = [figures.pages_per_s_spread for figures in tuned.ran]
-    used = [figures.memory_bytes / _GIB for figures in tuned.ran]
+    used = [figures.memory_bytes / unit for figures in tuned.ran]
     medians = [figures.latency_median_s for figures in tuned.ran]
     p95s = [figures.latency_p95_s for figures in tuned.ran]
     throughput.errorbar(
@@ -74,10 +75,10 @@ def _draw_bucket(panels: Any, tuned: TunedBucket, look: dict[str, Any], max_late
                 panel.plot(figures.batch_size, 0, "x", markersize=9, mew=2.2, color=look["color"], clip_on=False)
 
 
-def _label(panels: Any, buckets: Sequence[TunedBucket], max_latency_s: float | None) -> None:
+def _label(panels: Any, buckets: Sequence[TunedBucket], memory_unit: str, max_latency_s: float | None) -> None:
     sizes = sorted({figures.batch_size for tuned in buckets for figures in tuned.sizes})
     titles = ("Throughput (bar: spread of repeats)", "Peak memory", "Latency of a page (dotted: 95th percentile)")
-    for panel, title, unit in zip(panels, titles, ("pages per second", "GiB", "seconds"), strict=True):
+    for panel, title, unit in zip(panels, titles, ("pages per second", memory_unit, "seconds"), strict=True):
         panel.set_title(title)
         panel.set_ylabel(unit)
         panel.set_xlabel("pages in a batch")
@@ -86,17 +87,23 @@ def _label(panels: Any, buckets: Sequence[TunedBucket], max_latency_s: float | N
         panel.minorticks_off()
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
-        panel.set_ylim(bottom=0)
     top = max(figures.memory_bytes for tuned in buckets for figures in tuned.ran)
     planned = MEMORY_SHARE * min(tuned.capacity_bytes for tuned in buckets)
     if top > planned / 3:  # else the line would flatten everything below it
-        panels[1].axhline(planned / _GIB, color="0.4", linestyle="--", linewidth=1)
+        height = planned / _UNITS[memory_unit]
+        panels[1].axhline(height, color="0.4", linestyle="--", linewidth=1)
         said = f"{MEMORY_SHARE:.0%} of the device"
-        panels[1].annotate(
-            said, (sizes[0], planned / _GIB), (0, 3), textcoords="offset points", color="0.3", fontsize=9
-        )
+        panels[1].annotate(said, (sizes[0], height), (0, 3), textcoords="offset points", color="0.3", fontsize=9)
     if max_latency_s is not None:
         panels[2].axhline(max_latency_s, color="0.4", linestyle="--", linewidth=1)
+    for panel in panels:
+        panel.set_ylim(0, 1.06 * panel.get_ylim()[1])
+
+
+def _unit(buckets: Sequence[TunedBucket]) -> str:
+    """The one in which the most memory is a handy number."""
+    top = max(figures.memory_bytes for tuned in buckets for figures in tuned.ran)
+    return "GiB" if top >= _UNITS["GiB"] else "MiB"
 
 
 def _entries(panel: Any) -> tuple[list[Any], list[str]]:
