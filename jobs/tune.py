@@ -119,6 +119,10 @@ class _Tune:
             self._warm_up(bench)
             self._go(search, bench, until)
         found = search.found()
+        for tuned in found:
+            if doubtful := search.in_doubt(tuned.bucket):
+                sizes = ", ".join(map(str, doubtful))
+                self.notes.append(f"pages up to {tuned.bucket}: noise hides how {sizes} compare with the best")
         if may_team and found:
             name = max(found, key=lambda tuned: self.pages.num_seen[tuned.bucket]).bucket
             size = next(tuned for tuned in found if tuned.bucket == name).size_for(told.profile, told.max_latency)

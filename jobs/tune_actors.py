@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from statistics import median
@@ -61,12 +61,18 @@ def best_team(
             for team in choices:
                 started = time.monotonic()
                 if started + slowest > until:
-                    return None, "how many processes read most was not measured: --minutes gives more time"
+                    return _best(found)
                 bar.set_description(f"measuring {team.actors} processes of {team.threads} threads", refresh=False)
                 found[team].append(_measured(team, prepared, sheets, order))
                 slowest = max(slowest, time.monotonic() - started)
                 bar.update()
-    measured = [replace(team, pages_per_s=median(rates)) for team, rates in found.items() if rates and min(rates) > 0]
+    return _best(found)
+
+
+def _best(found: Mapping[Team, Sequence[float]]) -> tuple[Team | None, str | None]:
+    if not all(found.values()):
+        return None, "how many processes read most was not measured: --minutes gives more time"
+    measured = [replace(team, pages_per_s=median(rates)) for team, rates in found.items() if min(rates) > 0]
     if not measured:
         return None, "memory does not suffice for as many processes as there are cores"
     line = (1 - WITHIN) * max(team.pages_per_s for team in measured)

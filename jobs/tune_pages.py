@@ -66,7 +66,7 @@ def gather(config: JobConfig, prepared: Prepared, wanted: Wanted) -> Pages:
     found = _gathered(discovery, prepared, rule, config.selection, wanted)
     if not found.sheets and (rule.text_layer != "never" or rule.skip_blank):
         rule = replace(rule, text_layer="never", skip_blank=False)
-        found = _gathered(discovery, prepared, rule, config.selection, wanted)
+        found = _gathered(Discovery(inputs, config.exclude), prepared, rule, config.selection, wanted)
         if found.sheets:
             found.notes.append(
                 "a run would ask no engine about these pages (text of their own, or blank); they are read"

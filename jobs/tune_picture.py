@@ -37,7 +37,7 @@ def draw(buckets: Sequence[TunedBucket], prefix: Path, *, title: str, max_latenc
             _draw_bucket(panels, tuned, look, _UNITS[unit], max_latency_s)
         _label(panels, buckets, unit, max_latency_s)
         figure.suptitle(f"Batch size for {title}", fontsize=13)
-        figure.legend(*_entries(panels[0]), loc="outside lower center", ncols=4, frameon=False)
+        figure.legend(*_entries(panels[0], buckets), loc="outside lower center", ncols=4, frameon=False)
         paths = [prefix.with_name(prefix.name + ending) for ending in (".png", ".svg")]
         try:
             prefix.parent.mkdir(parents=True, exist_ok=True)
@@ -106,11 +106,13 @@ def _unit(buckets: Sequence[TunedBucket]) -> str:
     return "GiB" if top >= _UNITS["GiB"] else "MiB"
 
 
-def _entries(panel: Any) -> tuple[list[Any], list[str]]:
+def _entries(panel: Any, buckets: Sequence[TunedBucket]) -> tuple[list[Any], list[str]]:
     """What the legend explains: the buckets, and the marks."""
     from matplotlib.lines import Line2D
 
     handles, labels = panel.get_legend_handles_labels()
     ring = Line2D([], [], marker="o", markersize=12, fillstyle="none", color="0.3", linestyle="none", mew=1.8)
+    if not any(tuned.is_bounded_by_memory for tuned in buckets):
+        return [*handles, ring], [*labels, "knee"]
     cross = Line2D([], [], marker="x", markersize=8, color="0.3", linestyle="none", mew=2.2)
     return [*handles, ring, cross], [*labels, "knee", "out of memory"]
