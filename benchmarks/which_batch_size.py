@@ -28,6 +28,7 @@ def put(readme: str, text: str) -> str:
 
 
 def main() -> None:
+    """Read the files, and print the section or put it into its place."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, default=[default_path()], metavar="TUNING.json")
     parser.add_argument("--profile", choices=PROFILES, default="balanced")

@@ -25,7 +25,7 @@ _LEAST_NOISE = 0.003
 STRAGGLER = 2.5
 """Standard deviations from the level of its size at which a measurement counts no more."""
 
-_SWEEPS = 6
+_SWEEPS = 4
 
 _Number = TypeVar("_Number", int, float)
 

@@ -152,6 +152,34 @@ def test_an_engine_that_dies_is_one_line_and_the_exit_code_of_unfinished_work(pa
     assert done.stderr.strip().endswith("engine fake cannot be loaded: the fake engine was told not to load")
 
 
+def test_a_process_killed_for_memory_is_the_end_of_the_way_up_and_not_of_the_tuning(pages: Path, tmp_path: Path):
+    options = (
+        *fake("kill_above=2", "batch_s=0.02"),
+        "--sizes",
+        "1,2,4,8",
+        "--buckets",
+        "1",
+        "--repeats",
+        "2",
+        "--json",
+    )
+    done = tune(pages / "short.tiff", *options, "--read-blank", "--tuning", tmp_path / "t.json")
+    assert done.returncode == 0, done.stderr
+    (bucket,) = json.loads(done.stdout)["tuning"]["buckets"]
+    assert [(s["batch_size"], s["out_of_memory"]) for s in bucket["sizes"]] == [(1, False), (2, False), (4, True)]
+    assert bucket["sizes"][1]["repeats"] >= 2
+
+
+def test_an_engine_that_reads_several_batches_at_once_gets_two_and_tells_of_its_memory(pages: Path, tmp_path: Path):
+    options = ("--engine", "fake_stream", "--engine-option", "batches_at_once=3", "--engine-option", "delay_s=0.002")
+    done = tune(pages / "short.tiff", *options, *QUICK, "--read-blank", "--json", "--tuning", tmp_path / "t.json")
+    assert done.returncode == 0, done.stderr
+    (bucket,) = json.loads(done.stdout)["tuning"]["buckets"]
+    assert [s["memory_reserved_bytes"] for s in bucket["sizes"]] == [1 << 21, 2 << 21]
+    assert [s["memory_allocated_bytes"] for s in bucket["sizes"]] == [1 << 20, 2 << 20]
+    assert "2 MiB (1 MiB)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.engines.engine import Identity, Premises
@@ -164,11 +164,13 @@ def tunings(draw: st.DrawFn) -> Tuning:
     return Tuning(KEY, "2026-01-01T00:00:00+00:00", buckets, 99, draw(st.one_of(st.none(), st.integers(1, 9))), 1)
 
 
+@settings(max_examples=40)
 @given(tunings())
 def test_a_tuning_comes_back_from_json_as_it_was(tuning: Tuning):
     assert Tuning.from_dict(json.loads(json.dumps(tuning.as_dict()))) == tuning
 
 
+@settings(max_examples=40)
 @given(tunings(), st.integers(1, 20000), st.integers(1, 20000))
 def test_longer_pages_than_any_measured_get_batches_of_no_more_tokens_and_of_one_page_at_least(
     tuning: Tuning, one: int, other: int
@@ -183,6 +185,7 @@ def test_longer_pages_than_any_measured_get_batches_of_no_more_tokens_and_of_one
     assert 1 <= tuning.ceiling(long) <= tuning.ceiling(short) <= last.ceiling
 
 
+@settings(max_examples=40)
 @given(tunings(), st.data())
 def test_a_page_is_spoken_for_by_the_smallest_bucket_that_holds_it(tuning: Tuning, data: st.DataObject):
     length = data.draw(st.integers(0, tuning.buckets[-1].bucket))
