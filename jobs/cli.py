@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
-import types
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import Field
 from pathlib import Path
-from typing import Annotated, Any, Optional, get_origin, get_type_hints
+from typing import Annotated, Any, Optional
 
 import typer
 
+from jobs.flags import with_options
 from pipeline import __version__
-from pipeline.config import ENGINE_FLAGS, JobConfig, option_fields
+from pipeline.config import ENGINE_FLAGS, JobConfig
 from pipeline.errors import EXIT_INTERRUPTED, EXIT_UNFINISHED, ConfigurationError, PagemillError
 
 app = typer.Typer(
@@ -32,6 +29,9 @@ _BATCH_OPTIONS = frozenset(
     {"batch_size", "max_batch_tokens", "buckets", "window", "profile", "max_latency", "tuning"},
 )
 _PLAN_OPTIONS = _BATCH_OPTIONS | {"exclude", "engine", "engine_options", "dpi", "max_page_pixels", *ENGINE_FLAGS}
+_TUNE_OPTIONS = (_PLAN_OPTIONS - _BATCH_OPTIONS) | frozenset(
+    {"pages", "text_layer", "orientation", "read_blank", "password_file", "raster_memory_mb"}
+)
 _JobFile = Annotated[
     Optional[str],  # noqa: UP045 (typer reads the annotation)
     typer.Option("--config", metavar="JOB.TOML", help="Take options from this file; a flag beats it."),
@@ -67,53 +67,6 @@ def _root(
     pass
 
 
-def _with_options(wanted: frozenset[str] | None) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command that takes `**options` a flag for each configuration field (or those wanted)."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(command, include_extras=True)
-        own = inspect.signature(command).parameters.values()
-        parameters = [p.replace(annotation=hints[p.name]) for p in own if p.kind is not p.VAR_KEYWORD]
-        hints_of_options = get_type_hints(JobConfig)
-        items = [item for item in option_fields() if wanted is None or item.name in wanted]
-        parameters += [_parameter(item, hints_of_options[item.name]) for item in items]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {p.name: p.annotation for p in parameters}
-        return command
-
-    return decorate
-
-
-def _parameter(item: Field[Any], wanted: Any) -> inspect.Parameter:
-    """One flag. Its default is None, so that a flag which was given can be told from one that was not."""
-    is_list = get_origin(wanted) is tuple
-    one_of = isinstance(wanted, types.UnionType)  # a number or a word: the command line gives texts
-    kind: Any = Optional[list[str]] if is_list else Optional[str if one_of else wanted]  # noqa: UP045
-    name = item.name.removesuffix("s") if item.name == "engine_options" else item.name
-    choices = tuple(filter(None, item.metadata["choices"]))
-    option = typer.Option(
-        "--" + name.replace("_", "-"),
-        help=item.metadata["help"] + (f" (default: {item.default})" if item.default else ""),
-        rich_help_panel=item.metadata["group"],
-        metavar=item.metadata["metavar"] or ("|".join(choices) if choices else None),
-        show_default=False,
-        autocompletion=_completion(item.name, choices),
-    )
-    return inspect.Parameter(
-        item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
-    )
-
-
-def _completion(name: str, choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
-    if name == "engine":
-        from pipeline.engines import ENGINES
-
-        choices = ("auto", *ENGINES)
-    if not choices:
-        return None
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
-
-
 def _resolved(given: dict[str, Any], job_file: str | None) -> JobConfig:
     from jobs.job_file import resolve
 
@@ -122,7 +75,7 @@ def _resolved(given: dict[str, Any], job_file: str | None) -> JobConfig:
 
 
 @app.command(name="run", no_args_is_help=True)
-@_with_options(None)
+@with_options(None)
 def _run(
     paths: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -179,7 +132,7 @@ def _retry(
 
 
 @app.command(name="plan", no_args_is_help=True)
-@_with_options(_PLAN_OPTIONS)
+@with_options(_PLAN_OPTIONS)
 def _plan(
     inputs: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -195,6 +148,77 @@ def _plan(
     given = {"inputs": tuple(inputs)} if inputs else {}
     plan = make_plan(_resolved({**given, **options}, config))
     print(plan.as_json() if as_json else plan.as_text())
+
+
+@app.command(name="tune")
+@with_options(_TUNE_OPTIONS)
+def _tune(
+    inputs: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(metavar="INPUT...", help="Pages to measure with; else the samples.", show_default=False),
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option("--sizes", metavar="N,N,...", help="Batch sizes to try (default: 1,2,4,8,12,16,...).")
+    ] = "",
+    max_batch: Annotated[
+        int, typer.Option("--max-batch", help="Try none larger; 0 is 256 on a GPU, 64 on the CPU.")
+    ] = 0,
+    pages_per_trial: Annotated[int, typer.Option("--pages-per-trial", help="Pages read for one measurement.")] = 16,
+    repeats: Annotated[int, typer.Option("--repeats", help="How often each size is measured at least.")] = 3,
+    buckets: Annotated[int, typer.Option("--buckets", help="Measure so many buckets, those with most pages.")] = 4,
+    minutes: Annotated[float, typer.Option("--minutes", help="Time for measuring; what is left out is told.")] = 10.0,
+    max_latency: Annotated[
+        float, typer.Option("--max-latency", metavar="S", help="A page may take so long, 95 of 100 times; 0: any time.")
+    ] = 0.0,
+    profile: Annotated[
+        str,
+        typer.Option(
+            "--profile",
+            metavar="bulk|balanced|interactive",
+            help="What is wanted: most pages a second, the knee, or the smallest batch that keeps the latency.",
+        ),
+    ] = "balanced",
+    tuning: Annotated[
+        str, typer.Option("--tuning", metavar="FILE", help="Keep it there, not in ~/.config/pagemill/tuning.json.")
+    ] = "",
+    picture: Annotated[
+        str, typer.Option("--picture", metavar="PREFIX", help="Draw PREFIX.png and .svg; else beside the tuning.")
+    ] = "",
+    config: _JobFile = None,
+    as_json: _AsJson = False,
+    **options: Any,
+) -> None:
+    """Measure which batch size suits the engine on this machine; later runs use what was found."""
+    from jobs.tune import tune
+    from jobs.tune_options import TuneOptions
+    from pipeline.engines import choose
+
+    job = _resolved({"inputs": tuple(inputs or ()), **options}, config)
+    told = TuneOptions.of(
+        sizes=sizes,
+        profile=profile,
+        tuning=tuning or job.tuning,
+        picture=picture,
+        engine=choose(job.engine).engine.name,
+        max_latency=max_latency,
+        max_batch=max_batch,
+        pages_per_trial=pages_per_trial,
+        repeats=repeats,
+        buckets=buckets,
+        minutes=minutes,
+    )
+    try:
+        report = tune(job, told)
+    except KeyboardInterrupt:
+        print("pagemill: stopped before anything was measured", file=sys.stderr)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if report.problem:
+        print(f"pagemill: error: {report.problem}", file=sys.stderr)
+    pictures = report.draw()
+    print(report.as_text(pictures), file=sys.stderr if as_json else sys.stdout)
+    if as_json:
+        print(report.as_json(pictures))
+    raise typer.Exit(report.exit_code)
 
 
 @app.command(name="verify", no_args_is_help=True)

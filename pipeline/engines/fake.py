@@ -6,6 +6,7 @@ import errno
 import hashlib
 import math
 import os
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,8 @@ class FakeOptions:
     `notice` is what it says when it has loaded.
 
     What is not a page's fault alters no text. Batches of more than `oom_above` pages (0 for no bound) and
-    batches with `oom_pages` find no memory on the device, of which others hold some with `others_hold`;
+    batches with `oom_pages` find no memory on the device, of which others hold some with `others_hold`; those of more
+    than `kill_above` have the process killed, as by a system that is short of memory;
     `break_pages` break the engine, `break_once` names a file that is made by the first batch, which breaks it;
     `refuse_pages` find a connection refused, `full_pages` a full disk, and `down_pages` say the engine is down.
     """
@@ -48,6 +50,7 @@ class FakeOptions:
     threads: int = field(default=1, metadata={"alters_text": False})
     notice: str = field(default="", metadata={"alters_text": False})
     oom_above: int = field(default=0, metadata={"alters_text": False})
+    kill_above: int = field(default=0, metadata={"alters_text": False})
     oom_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
     others_hold: bool = field(default=False, metadata={"alters_text": False})
     break_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
@@ -100,6 +103,8 @@ def fail_as_told(told: FakeOptions, indices: set[int], num_pages: int) -> None:
     """Do what the options say of a batch with these page indices, if they say anything."""
     if indices & set(told.die_pages):
         os._exit(17)
+    if 0 < told.kill_above < num_pages:
+        os.kill(os.getpid(), signal.SIGKILL)
     if indices & set(told.break_pages) or (told.break_once and _is_new(Path(told.break_once))):
         raise EngineBrokenError("the fake engine was told to break")
     if indices & set(told.down_pages):

@@ -25,7 +25,7 @@ _LEAST_NOISE = 0.003
 STRAGGLER = 2.5
 """Standard deviations from the level of its size at which a measurement counts no more."""
 
-_SWEEPS = 8
+_SWEEPS = 4
 
 _Number = TypeVar("_Number", int, float)
 
@@ -49,26 +49,26 @@ class Levels:
 
 def levels(trials: Iterable[Trial]) -> Levels:
     """Levels of all sizes that were read without running out of memory."""
-    cells: dict[tuple[int, int], float] = {}
+    by_size: dict[int, dict[int, float]] = {}
+    by_round: dict[int, dict[int, float]] = {}
     for trial in trials:
         if trial.pages_per_s > 0 and not trial.out_of_memory:
-            cells[trial.ask.batch_size, trial.ask.number] = math.log(trial.pages_per_s)
-    sizes = sorted({size for size, _ in cells})
-    rounds = sorted({number for _, number in cells})
-    level, effect = dict.fromkeys(sizes, 0.0), dict.fromkeys(rounds, 0.0)
+            size, number, value = trial.ask.batch_size, trial.ask.number, math.log(trial.pages_per_s)
+            by_size.setdefault(size, {})[number] = by_round.setdefault(number, {})[size] = value
+    level, effect = dict.fromkeys(sorted(by_size), 0.0), dict.fromkeys(by_round, 0.0)
     for _ in range(_SWEEPS):
-        for size in sizes:
-            level[size] = median(value - effect[n] for (s, n), value in cells.items() if s == size)
-        for number in rounds:
-            effect[number] = median(value - level[s] for (s, n), value in cells.items() if n == number)
+        for size in level:
+            level[size] = median(value - effect[number] for number, value in by_size[size].items())
+        for number in effect:
+            effect[number] = median(value - level[size] for size, value in by_round[number].items())
         middle = median(effect.values()) if effect else 0.0
         effect = {number: value - middle for number, value in effect.items()}
         level = {size: value + middle for size, value in level.items()}
     residuals = {
-        size: tuple(value - level[s] - effect[n] for (s, n), value in cells.items() if s == size) for size in sizes
+        size: tuple(value - level[size] - effect[number] for number, value in by_size[size].items()) for size in level
     }
-    noise = _noise(residuals, num_fitted=len(sizes) + len(rounds) - 1)
-    return Levels({size: level[size] + _usual(residuals[size], noise) for size in sizes}, residuals, noise)
+    noise = _noise(residuals, num_fitted=len(level) + len(effect) - 1)
+    return Levels({size: level[size] + _usual(residuals[size], noise) for size in level}, residuals, noise)
 
 
 def _usual(residuals: Sequence[float], noise: float) -> float:

@@ -138,10 +138,11 @@ class Search:
 
     def in_doubt(self, bucket: int) -> tuple[int, ...]:
         """The sizes of which it is not clear whether they read as much as the knee has to."""
-        trials, tuned = self._buckets[bucket].trials, self._buckets[bucket].tuned(self._limits)
-        if tuned is None:
-            return ()
-        measured, best = levels(trials), tuned.best().batch_size
+        tuned = self._buckets[bucket].tuned(self._limits)
+        return self._doubtful(tuned) if tuned else ()
+
+    def _doubtful(self, tuned: TunedBucket) -> tuple[int, ...]:
+        measured, best = levels(self._buckets[tuned.bucket].trials), tuned.best().batch_size
         top = tuned.levels[best]
         return tuple(
             size
@@ -163,7 +164,8 @@ class Search:
         sizes = bucket.sizes()
         if any(bucket.repeats(size) < limits.repeats for size in sizes):
             return sizes
-        tuned, doubtful = bucket.tuned(limits), self.in_doubt(name)
+        tuned = bucket.tuned(limits)
+        doubtful = self._doubtful(tuned) if tuned else ()
         if tuned is None or not doubtful:
             return []
         line = (1 - WITHIN) * max(tuned.levels.values())

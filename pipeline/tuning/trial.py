@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -12,6 +14,17 @@ class Ask:
     bucket: int
     batch_size: int
     number: int
+
+    def batches(self, pages: Sequence[int], *, num_pages: int, at_once: int = 1) -> tuple[tuple[int, ...], ...]:
+        """The batches to read: full ones, of about `num_pages` pages in all, or `at_once` batches if that is more.
+
+        The pages of the bucket come one after the other and over again. Each trial begins where the one before it
+        has ended, so that no page counts more than the others in the long run.
+        """
+        num_batches = max(math.ceil(num_pages / self.batch_size), at_once)
+        total = num_batches * self.batch_size
+        taken = [pages[(self.number * total + place) % len(pages)] for place in range(total)]
+        return tuple(tuple(taken[n : n + self.batch_size]) for n in range(0, total, self.batch_size))
 
 
 @dataclass(frozen=True, slots=True)

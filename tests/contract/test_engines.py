@@ -110,6 +110,19 @@ def test_an_engine_answers_to_the_name_it_is_registered_under(name: str):
     assert kind.spec(kind.read_options([])).identity.name == name
 
 
+def test_an_engine_says_what_its_figures_hold_for_without_loading_anything(name: str):
+    code = f"""
+import sys
+from pipeline.engines import load
+engine = load({name!r})
+premises = engine.tuning_key(engine.read_options([]))
+assert premises.device, premises
+print(*set(sys.modules) & set({SDKS!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
 def test_the_engines_that_auto_tries_are_registered():
     assert set(BEST_FIRST) <= set(ENGINES)
 

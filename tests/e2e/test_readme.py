@@ -65,6 +65,8 @@ def test_a_command_of_the_readme_runs(line: str, place: Path) -> None:
         words += ["--runner", "local", "--progress", "none"]
     elif words[0] == "run" and "--help" not in words:
         words += QUICK
+    elif words[0] == "tune":
+        words += ("--engine", "fake", "--sizes", "1,2", "--repeats", "1", "--tuning", "tuned/tuning.json")
     done = pagemill(*words, cwd=place)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr

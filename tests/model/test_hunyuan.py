@@ -19,7 +19,7 @@ pytest.importorskip("transformers")
 from pipeline.engines.generated import Decoding, Generated  # noqa: E402
 from pipeline.engines.hunyuan import engine as module  # noqa: E402
 from pipeline.engines.hunyuan import loading  # noqa: E402
-from pipeline.engines.hunyuan.continuous import ContinuousReader  # noqa: E402
+from pipeline.engines.hunyuan.continuous import ContinuousReader, Pace  # noqa: E402
 from pipeline.engines.hunyuan.engine import HunyuanEngine  # noqa: E402
 from pipeline.engines.hunyuan.model import PageModel  # noqa: E402
 from pipeline.engines.hunyuan.options import HunyuanOptions  # noqa: E402
@@ -64,6 +64,24 @@ def test_a_stream_tells_of_each_page_once_and_of_the_effort_last(engine: Hunyuan
     assert isinstance(effort, Effort)
     assert effort.gpu is None
     assert 0 <= (effort.idle_ratio or 0) < 1
+
+
+def test_an_engine_that_was_widened_reads_so_many_pages_at_a_time_and_the_same_on_them(
+    engine: HunyuanEngine, answer: Answer, some: list[Sheet]
+):
+    rasters = [raster(sheet.pixels, number) for number, sheet in enumerate(some)]
+    for pages in (1, len(some), 4):
+        engine.widen(pages)
+        widened = engine.recognize(rasters)
+        assert [page.text for page in widened.pages] == [page.text for page in answer.pages]
+        assert (widened.effort.idle_ratio == 0) == (pages == 1)
+
+
+def test_a_reader_that_was_widened_has_forgotten_what_was_reckoned_of_memory(model: PageModel):
+    reader = ContinuousReader(model, Pace(num_slots=8, fits=lambda _: 1))
+    assert reader.ceiling(100) == 1
+    reader.widen(6)
+    assert reader.ceiling(100) == 6
 
 
 def test_gray_and_color_rasters_of_the_same_page_read_the_same(

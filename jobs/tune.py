@@ -1,0 +1,206 @@
+"""`pagemill tune`: which batch size suits an engine here, measured on pages like those of a job."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from jobs.prepare import Prepared, prepare
+from jobs.tune_actors import Team, best_team, can_have_teams
+from jobs.tune_options import TuneOptions
+from jobs.tune_pages import Pages, Wanted, gather
+from jobs.tune_report import TuneReport
+from pipeline.config import JobConfig
+from pipeline.errors import EXIT_DONE, EXIT_INTERRUPTED, UnfinishedError
+from pipeline.tuning.bench import Bench
+from pipeline.tuning.figures import TunedBucket
+from pipeline.tuning.file import check_place, keep, key_of
+from pipeline.tuning.search import Search, SearchLimits
+from pipeline.tuning.trial import Ask, Trial
+from pipeline.tuning.tuning import Tuning
+from pipeline.tuning.worker import Order
+
+_SHARE_FOR_SIZES = 0.75
+"""Of the time for measuring, where processes and threads are measured afterwards."""
+
+
+def tune(config: JobConfig, told: TuneOptions) -> TuneReport:
+    """Gather pages, measure, and keep what was found.
+
+    Ctrl-C ends the measuring: what was measured is in the report, and is not kept.
+
+    Raises:
+        UsageError: nothing was measured.
+        UnfinishedError: the engine cannot be loaded.
+    """
+    prepared = prepare(config)
+    check_place(told.path)
+    with tempfile.TemporaryDirectory(prefix="pagemill-tune-") as folder:
+        wanted = Wanted(Path(folder), told.pages_per_trial, config.raster_memory_mb << 20)
+        return _Tune(config, prepared, told, gather(config, prepared, wanted)).report()
+
+
+@dataclass(slots=True)
+class _Tune:
+    config: JobConfig
+    prepared: Prepared
+    told: TuneOptions
+    pages: Pages
+    notes: list[str] = field(default_factory=list)
+    problem: str | None = None
+    interrupted: bool = False
+    num_read: int = 0
+    team: Team | None = None
+
+    def report(self) -> TuneReport:
+        """Measure, keep, and say what came of it."""
+        self.notes += self.pages.notes
+        started = time.monotonic()
+        searches: list[Search] = []
+        try:
+            for search in self._measured(started):
+                searches.append(search)  # noqa: PERF402 (what came before an error is to be there)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.notes.append("stopped: what was measured is shown here, and is not kept")
+        except UnfinishedError as error:
+            self.problem = str(error)
+            if not searches:
+                raise
+        found = searches[0].so_far() if self.interrupted and searches else searches[0].found() if searches else ()
+        tuning = self._kept(found)
+        return TuneReport(
+            engine=self.prepared.spec.identity.name,
+            buckets=found,
+            tuning=tuning,
+            told=self.told,
+            notes=self.notes,
+            num_seen=self.pages.num_seen,
+            seconds=time.monotonic() - started,
+            exit_code=self._exit_code(tuning),
+            problem=self.problem,
+        )
+
+    def _exit_code(self, tuning: Tuning | None) -> int:
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        return EXIT_DONE if tuning is not None and self.problem is None else UnfinishedError.exit_code
+
+    def _measured(self, started: float) -> Iterator[Search]:
+        """The search, told of before and after it has ended, so that nothing measured is lost; then the team."""
+        needs, told = self.prepared.spec.needs, self.told
+        may_team = can_have_teams(self.prepared)
+        until = started + told.minutes * 60 * (_SHARE_FOR_SIZES if may_team else 1.0)
+        with Bench(self.prepared.engine, self.prepared.options, self.pages.sheets, on_gpu=needs.num_gpus > 0) as bench:
+            with _saying(f"loading {self.prepared.spec.identity.name}"):
+                loaded = bench.ready()
+            if loaded.notice:
+                self.notes.append(loaded.notice)
+            limits = SearchLimits(
+                told.sizes_for(on_gpu=needs.num_gpus > 0),
+                told.repeats,
+                told.repeats * 5,
+                loaded.capacity_bytes,
+                told.max_latency,
+            )
+            shuffle = random.Random(0).shuffle  # noqa: S311 (an order of measurements)
+            search = Search(self.pages.most_common(told.buckets), limits, shuffle)
+            yield search
+            self._warm_up(bench)
+            self._go(search, bench, until)
+        found = search.found()
+        for tuned in found:
+            if doubtful := search.in_doubt(tuned.bucket):
+                sizes = ", ".join(map(str, doubtful))
+                self.notes.append(f"pages up to {tuned.bucket}: noise hides how {sizes} compare with the best")
+        if may_team and found:
+            name = max(found, key=lambda tuned: self.pages.num_seen[tuned.bucket]).bucket
+            size = next(tuned for tuned in found if tuned.bucket == name).size_for(told.profile, told.max_latency)
+            order = self._order(Ask(name, size, 0))
+            self.team, note = best_team(
+                self.prepared, self.pages.sheets, order, until=started + told.minutes * 60, repeats=told.repeats
+            )
+            self.notes += filter(None, [note])
+
+    def _warm_up(self, bench: Bench) -> None:
+        """One page of each bucket, which is not counted: what is loaded and compiled at first use is then there."""
+        for name in self.pages.most_common(self.told.buckets):
+            bench.measure(Order(Ask(name, 1, 0), (tuple(self.pages.buckets[name][:1]),)))
+
+    def _go(self, search: Search, bench: Bench, until: float) -> None:
+        """Measure until everything is clear or the time is up."""
+        seconds_a_page: dict[int, float] = {}
+        with tqdm(desc="measuring", unit=" trials", leave=False, disable=None) as bar:
+            while (ask := search.ask()) is not None:
+                order = self._order(ask)
+                num_pages = sum(map(len, order.batches))
+                expected = seconds_a_page.get(ask.bucket, 0.0) * num_pages
+                if time.monotonic() + expected > until:
+                    self._out_of_time(search)
+                    return
+                bar.set_description(f"pages up to {ask.bucket}, {ask.batch_size} in a batch", refresh=False)
+                read = bench.measure(order)
+                self.num_read += read.trial.num_pages
+                self._tell(search, read.trial, read.failed)
+                if read.trial.num_pages:
+                    seconds_a_page[ask.bucket] = read.trial.seconds / read.trial.num_pages
+                bar.total = max(search.num_expected, bar.n + 1)
+                bar.update()
+
+    def _tell(self, search: Search, trial: Trial, failed: tuple[int, ...]) -> None:
+        """Note a trial. Pages that fail are read no more."""
+        kept = self.pages.buckets[trial.ask.bucket]
+        if failed:
+            self.notes.append(f"the engine failed on {len(failed)} pages of up to {trial.ask.bucket}: left out")
+            kept[:] = [number for number in kept if number not in failed]
+        if kept:
+            search.tell(trial)
+        else:
+            search.give_up(trial.ask.bucket)
+
+    def _out_of_time(self, search: Search) -> None:
+        minutes = f"{self.told.minutes:g} minutes"
+        if search.unfinished:
+            names = ", ".join(map(str, search.unfinished))
+            self.notes.append(f"not measured within {minutes}: pages up to {names}; --minutes gives more time")
+        else:
+            self.notes.append(f"the {minutes} were over before all repeats were made; --minutes gives more time")
+
+    def _order(self, ask: Ask) -> Order:
+        """Engines that read several batches at once get two: one waits while the other is read, as in a run."""
+        at_once = 2 if self.prepared.spec.needs.batches_at_once > 1 else 1
+        pages = self.pages.buckets[ask.bucket]
+        return Order(ask, ask.batches(pages, num_pages=self.told.pages_per_trial, at_once=at_once), at_once)
+
+    def _kept(self, found: tuple[TunedBucket, ...]) -> Tuning | None:
+        """The tuning, in the file; None if there is nothing to keep."""
+        if self.interrupted or not found:
+            return None
+        key = key_of(self.prepared.engine, self.prepared.options, self.prepared.spec.identity)
+        tuning = Tuning(key, datetime.now(UTC).isoformat(timespec="seconds"), found, self.num_read)
+        if self.team is not None:
+            tuning = replace(tuning, actors=self.team.actors, threads=self.team.threads)
+        try:
+            keep(self.told.path, tuning)
+        except UnfinishedError as error:
+            self.problem = self.problem or str(error)
+            return None
+        return tuning
+
+
+@contextmanager
+def _saying(text: str) -> Iterator[None]:
+    """A bar that only says what is being done, on a terminal."""
+    bar: Any = tqdm(desc=text, bar_format="{desc}", leave=False, disable=None, file=sys.stderr)
+    with bar:
+        yield
