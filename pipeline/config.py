@@ -8,7 +8,7 @@ from dataclasses import Field, asdict, dataclass, fields
 from typing import Any, get_type_hints
 
 from pipeline.errors import ConfigurationError, ErrorCode
-from pipeline.option import check, coerce, nearest, option
+from pipeline.option import check, coerce, nearest, number_or_auto, option
 from pipeline.selection import Selection
 
 ENGINE_FLAGS = ("model", "revision", "task", "prompt", "decode", "quantize")
@@ -249,7 +249,7 @@ class JobConfig:
         for item in fields(self):
             check(item, getattr(self, item.name))
         Selection.parse(self.pages)
-        _pages_in(self.batch_size)
+        number_or_auto("--batch-size", self.batch_size)
         unknown = [code for code in self.codes_to_retry or () if code not in tuple(ErrorCode)]
         if unknown:
             raise ConfigurationError(
@@ -259,7 +259,7 @@ class JobConfig:
     @property
     def asked_batch_size(self) -> int | None:
         """Pages in a batch, if a number was asked for."""
-        return _pages_in(self.batch_size)
+        return number_or_auto("--batch-size", self.batch_size)
 
     @property
     def codes_to_retry(self) -> frozenset[str] | None:
@@ -276,23 +276,6 @@ class JobConfig:
     def as_json(self) -> str:
         """The resolved configuration, keys sorted, as it is written beside the output."""
         return json.dumps(asdict(self), sort_keys=True)
-
-
-def _pages_in(batch_size: int | str) -> int | None:
-    """A number of pages; None for `auto`, or 0, which meant the same before there was that word.
-
-    Raises:
-        ConfigurationError: it is neither.
-    """
-    if batch_size == "auto":
-        return None
-    try:
-        pages = int(batch_size)
-    except ValueError:
-        pages = -1
-    if pages < 0:
-        raise ConfigurationError(f"--batch-size must be a number of pages or 'auto', not '{batch_size}'")
-    return pages or None
 
 
 def option_fields() -> list[Field[Any]]:

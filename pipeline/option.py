@@ -94,3 +94,20 @@ def check(item: Field[Any], value: Any) -> None:
     minimum = item.metadata.get("minimum")
     if minimum is not None and not minimum <= value < math.inf:
         raise ConfigurationError(f"{flag} must be at least {minimum}, not {value}")
+
+
+def number_or_auto(flag: str, value: int | str) -> int | None:
+    """A positive number; None for `auto`, or 0, which means the same.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if value == "auto":
+        return None
+    try:
+        number = int(value)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ConfigurationError(f"{flag} must be a number or 'auto', not '{value}'")
+    return number or None

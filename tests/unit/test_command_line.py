@@ -85,7 +85,7 @@ def test_an_output_that_fails_ends_with_3_and_says_how_to_go_on(
         (["run", "IN", "s3://bucket/out"], "only a local folder can be written"),
         (["run", "IN", "OUT", "--engine", "faek"], "there is no engine 'faek'; did you mean 'fake'?"),
         (["run", "IN", "OUT", "--engine", "fake", "--engine-option", "raed=1"], "unknown; did you mean 'read'?"),
-        (["run", "IN", "OUT", "--batch-size", "-1"], "--batch-size must be a number of pages or 'auto', not '-1'"),
+        (["run", "IN", "OUT", "--batch-size", "-1"], "--batch-size must be a number or 'auto', not '-1'"),
         (["run", "IN", "OUT", "--runner", "cloud"], "--runner must be one of ray, local, not 'cloud'"),
         (["run", "IN", "OUT", "--config", "/no/such.toml"], "job file /no/such.toml: No such file or directory"),
         (["run", "--engine", "fake"], "name at least one input and the output folder"),

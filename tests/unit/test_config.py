@@ -38,6 +38,9 @@ OTHER_VALUES: dict[str, Any] = {
     "prompt": "Read.",
     "decode": "static",
     "quantize": "int8",
+    "batch_size": 3,
+    "profile": "bulk",
+    "tuning": "none",
 }
 
 
@@ -73,9 +76,11 @@ def test_a_name_like_no_other_is_answered_with_all_that_are_known():
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [
-        ("batch_size", "8", "of type int"),
-        ("batch_size", 8.0, "of type int"),
-        ("batch_size", True, "of type int"),
+        ("batch_size", 8.0, "of type int or str"),
+        ("batch_size", True, "of type int or str"),
+        ("window", "8", "of type int"),
+        ("window", 8.0, "of type int"),
+        ("window", True, "of type int"),
         ("dpi", "200", "of type float"),
         ("engine", 1, "of type str"),
         ("exclude", 1, "a list of texts"),
@@ -199,3 +204,17 @@ def test_a_pair_without_a_value_or_with_an_unknown_key_is_an_error():
         parse_pairs(["read"], ["read"], "option")
     with pytest.raises(ConfigurationError, match="option 'raed' is unknown; did you mean 'read'"):
         parse_pairs(["raed=1"], ["read"], "option")
+
+
+# a number of pages, or auto
+
+
+@pytest.mark.parametrize(("told", "pages"), [("auto", None), (0, None), ("0", None), (7, 7), ("7", 7)])
+def test_the_size_of_a_batch_is_a_number_or_left_to_others(told: int | str, pages: int | None):
+    assert JobConfig(batch_size=told).asked_batch_size == pages
+
+
+@pytest.mark.parametrize("told", [-1, "-1", "", "many", "8.5", "auto "])
+def test_any_other_size_of_a_batch_is_refused(told: int | str):
+    with pytest.raises(ConfigurationError, match=f"--batch-size must be a number or 'auto', not '{told}'"):
+        JobConfig(batch_size=told)
