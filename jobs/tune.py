@@ -33,6 +33,9 @@ from pipeline.tuning.worker import Order
 _SHARE_FOR_SIZES = 0.75
 """Of the time for measuring, where processes and threads are measured afterwards."""
 
+_REPEATS_IN_DOUBT = 5
+"""A size of which it is not clear whether it is the knee is measured up to so many times as often."""
+
 
 def tune(config: JobConfig, told: TuneOptions) -> TuneReport:
     """Gather pages, measure, and keep what was found.
@@ -60,24 +63,24 @@ class _Tune:
     problem: str | None = None
     interrupted: bool = False
     num_read: int = 0
+    search: Search | None = None
     team: Team | None = None
 
     def report(self) -> TuneReport:
         """Measure, keep, and say what came of it."""
         self.notes += self.pages.notes
         started = time.monotonic()
-        searches: list[Search] = []
         try:
-            for search in self._measured(started):
-                searches.append(search)  # noqa: PERF402 (what came before an error is to be there)
+            self._measure_sizes(started)
+            self._measure_team(until=started + self.told.minutes * 60)
         except KeyboardInterrupt:
             self.interrupted = True
             self.notes.append("stopped: what was measured is shown here, and is not kept")
         except UnfinishedError as error:
-            self.problem = str(error)
-            if not searches:
+            if self.search is None:
                 raise
-        found = searches[0].so_far() if self.interrupted and searches else searches[0].found() if searches else ()
+            self.problem = str(error)
+        found = self._found()
         tuning = self._kept(found)
         return TuneReport(
             engine=self.prepared.spec.identity.name,
@@ -96,41 +99,42 @@ class _Tune:
             return EXIT_INTERRUPTED
         return EXIT_DONE if tuning is not None and self.problem is None else UnfinishedError.exit_code
 
-    def _measured(self, started: float) -> Iterator[Search]:
-        """The search, told of before and after it has ended, so that nothing measured is lost; then the team."""
-        needs, told = self.prepared.spec.needs, self.told
-        may_team = can_have_teams(self.prepared)
-        until = started + told.minutes * 60 * (_SHARE_FOR_SIZES if may_team else 1.0)
-        with Bench(self.prepared.engine, self.prepared.options, self.pages.sheets, on_gpu=needs.num_gpus > 0) as bench:
+    def _found(self) -> tuple[TunedBucket, ...]:
+        """Curves that are whole; after Ctrl-C, which keeps nothing, what there is."""
+        if self.search is None:
+            return ()
+        return self.search.so_far() if self.interrupted else self.search.found()
+
+    def _measure_sizes(self, started: float) -> None:
+        """Load the engine, and measure until everything is clear or the time for it is up."""
+        told, on_gpu = self.told, self.prepared.spec.needs.num_gpus > 0
+        until = started + told.minutes * 60 * (_SHARE_FOR_SIZES if can_have_teams(self.prepared) else 1.0)
+        with Bench(self.prepared.engine, self.prepared.options, self.pages.sheets, on_gpu=on_gpu) as bench:
             with _saying(f"loading {self.prepared.spec.identity.name}"):
                 loaded = bench.ready()
-            if loaded.notice:
-                self.notes.append(loaded.notice)
-            limits = SearchLimits(
-                told.sizes_for(on_gpu=needs.num_gpus > 0),
-                told.repeats,
-                told.repeats * 5,
-                loaded.capacity_bytes,
-                told.max_latency,
-            )
+            self.notes += filter(None, [loaded.notice])
+            sizes, most = told.sizes_for(on_gpu=on_gpu), told.repeats * _REPEATS_IN_DOUBT
+            limits = SearchLimits(sizes, told.repeats, most, loaded.capacity_bytes, told.max_latency)
             shuffle = random.Random(0).shuffle  # noqa: S311 (an order of measurements)
-            search = Search(self.pages.most_common(told.buckets), limits, shuffle)
-            yield search
+            self.search = Search(self.pages.most_common(told.buckets), limits, shuffle)
             self._warm_up(bench)
-            self._go(search, bench, until)
-        found = search.found()
-        for tuned in found:
-            if doubtful := search.in_doubt(tuned.bucket):
-                sizes = ", ".join(map(str, doubtful))
-                self.notes.append(f"pages up to {tuned.bucket}: noise hides how {sizes} compare with the best")
-        if may_team and found:
-            name = max(found, key=lambda tuned: self.pages.num_seen[tuned.bucket]).bucket
-            size = next(tuned for tuned in found if tuned.bucket == name).size_for(told.profile, told.max_latency)
-            order = self._order(Ask(name, size, 0))
-            self.team, note = best_team(
-                self.prepared, self.pages.sheets, order, until=started + told.minutes * 60, repeats=told.repeats
-            )
-            self.notes += filter(None, [note])
+            self._go(self.search, bench, until)
+        for tuned in self.search.found():
+            if doubtful := self.search.in_doubt(tuned.bucket):
+                sizes_told = ", ".join(map(str, doubtful))
+                said = f"pages up to {tuned.bucket}: noise hides how {sizes_told} compare with the best"
+                self.notes.append(f"{said}; more --minutes or a quieter machine tells")
+
+    def _measure_team(self, until: float) -> None:
+        """Processes and threads, for the bucket that most pages belong to, at the size taken for it."""
+        found = self._found()
+        if not found or not can_have_teams(self.prepared):
+            return
+        tuned = max(found, key=lambda tuned: self.pages.num_seen[tuned.bucket])
+        order = self._order(Ask(tuned.bucket, tuned.size_for(self.told.profile, self.told.max_latency), 0))
+        sheets, repeats = self.pages.sheets, self.told.repeats
+        self.team, note = best_team(self.prepared, sheets, order, until=until, repeats=repeats)
+        self.notes += filter(None, [note])
 
     def _warm_up(self, bench: Bench) -> None:
         """One page of each bucket, which is not counted: what is loaded and compiled at first use is then there."""

@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from importlib.util import find_spec
 from itertools import compress, pairwise
 from pathlib import Path
@@ -119,7 +118,8 @@ class RapidOcrEngine(Engine):
         """One core an actor; rasters of any size up to `MAX_PIXELS`."""
         model = " + ".join(name.removesuffix(".onnx") for name in MODELS.values())
         needs = Needs(num_cpus=options.threads, memory_bytes=MEMORY_BYTES, batch_size=4)
-        identity = Identity(cls.name, _version(), model=model, task="lines")
+        version = dict(versions_of(("rapidocr",))).get("rapidocr", "not installed")
+        identity = Identity(cls.name, version, model=model, task="lines")
         return Spec(identity, needs, RasterRule(DPI, MAX_PIXELS), text_options(options))
 
     @classmethod
@@ -205,13 +205,6 @@ class RapidOcrEngine(Engine):
                 turned[i] = _Reading(text, score, readings[i].quarters + 2)
                 num_better += tried < MAX_PROBES
         return turned
-
-
-def _version() -> str:
-    try:
-        return metadata.version("rapidocr")
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _model_folder() -> Path:

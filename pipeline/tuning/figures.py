@@ -105,7 +105,7 @@ class TunedBucket:
 
         The bound is for the 95th percentile of a page's latency. None if no size keeps both.
         """
-        kept = [f for f in self._roomy() if max_latency_s is None or f.latency_p95_s <= max_latency_s]
+        kept = self.within(max_latency_s)
         if not kept:
             return None
         line = (1 - WITHIN) * max(self.levels[f.batch_size] for f in kept)
@@ -123,6 +123,10 @@ class TunedBucket:
             max_latency_s = PATIENCE * self.ran[0].latency_p95_s
         knee = self.knee(max_latency_s)
         return knee.batch_size if knee else 1
+
+    def within(self, max_latency_s: float | None = None) -> list[SizeFigures]:
+        """The sizes that leave memory free and keep the bound."""
+        return [f for f in self._roomy() if max_latency_s is None or f.latency_p95_s <= max_latency_s]
 
     def _roomy(self) -> list[SizeFigures]:
         return [figures for figures in self.ran if figures.memory_bytes <= MEMORY_SHARE * self.capacity_bytes]

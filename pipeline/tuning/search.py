@@ -142,14 +142,15 @@ class Search:
         return self._doubtful(tuned) if tuned else ()
 
     def _doubtful(self, tuned: TunedBucket) -> tuple[int, ...]:
-        measured, best = levels(self._buckets[tuned.bucket].trials), tuned.best().batch_size
-        top = tuned.levels[best]
+        measured = levels(self._buckets[tuned.bucket].trials)
+        kept = [figures.batch_size for figures in tuned.within(self._limits.max_latency_s)]
+        best = max(kept, key=lambda size: (tuned.levels[size], -size), default=0)
         return tuple(
             size
-            for size, level in tuned.levels.items()
+            for size in kept
             if size != best
             # A smaller one may be good enough, a larger one so good that the best is not.
-            and abs(level / top - ((1 - WITHIN) if size < best else 1 / (1 - WITHIN)))
+            and abs(tuned.levels[size] / tuned.levels[best] - ((1 - WITHIN) if size < best else 1 / (1 - WITHIN)))
             < DOUBT * math.hypot(measured.error(size), measured.error(best))
         )
 

@@ -162,6 +162,13 @@ def test_what_is_in_doubt_is_repeated_up_to_the_limit_and_what_is_clear_is_not()
     assert repeats == {1: 3, 4: 7, 16: 7}
 
 
+def test_sizes_that_take_too_long_for_a_page_are_in_no_doubt():
+    close = Device(lambda n: 0.97 if n == 4 else n / 16, noise=0.03, drift=0, stragglers=0)
+    limits = SearchLimits((1, 4, 16), repeats=3, max_repeats=7, max_latency_s=10.0)
+    repeats = {f.batch_size: f.repeats for f in the_bucket(tuned(close, 1, limits)).sizes}
+    assert repeats == {1: 3, 4: 3, 16: 3}
+
+
 def test_a_bucket_of_which_nothing_runs_is_not_among_the_found():
     search = tuned(quiet(lambda n: 1.0, capacity_gib=0), 0)
     assert search.found() == ()
