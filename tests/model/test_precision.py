@@ -25,13 +25,17 @@ DOWN = "model.layers.1.mlp.down_proj.weight"
 MOST = 65_504.0
 
 
+NOISY = (2, 3, 9, 14)
+"""Which pages are noise."""
+
+
 @pytest.fixture(scope="module")
 def pages(sheets: list[Sheet]) -> list[np.ndarray]:
     """Grid pages, and among them four of noise."""
     dice = np.random.default_rng(8)
     noise = [dice.integers(0, 256, (64, 32 * cells), np.uint8) for cells in (3, 5, 4, 6)]
     found = [sheet.pixels for sheet in sheets[:20]]
-    for place, page in zip((2, 3, 9, 14), noise, strict=True):
+    for place, page in zip(NOISY, noise, strict=True):
         found.insert(place, page)
     return found
 
@@ -82,10 +86,10 @@ def sometimes(tmp_path_factory: pytest.TempPathFactory, heights: tuple[Any, Any]
     """Overflows on some pages, which are named, and not on the page of the self-test."""
     by_page, on_own = heights
     ordered = by_page.sort(0, descending=True).values
-    below = torch.maximum(ordered[6], on_own)
-    channel = int((ordered[1] / below).argmax())
-    middle = (ordered[1, channel] * below[channel]).sqrt()
-    assert ordered[1, channel] > 1.2 * below[channel], "no channel tells the pages apart"
+    gaps = torch.stack([ordered[hot - 1] / torch.maximum(ordered[hot], on_own) for hot in range(2, 7)])
+    row, channel = divmod(int(gaps.argmax()), gaps.shape[1])
+    assert gaps[row, channel] > 1.2, "no channel tells the pages apart"
+    middle = ordered[row + 1, channel] / gaps[row, channel].sqrt()
     folder = scaled(tmp_path_factory.mktemp("sometimes") / "model", channel, float(MOST / middle))
     return folder, set((by_page[:, channel] > middle).nonzero().flatten().tolist())
 
@@ -131,7 +135,9 @@ def test_a_page_that_overflows_is_read_again_in_float32_and_its_neighbours_are_n
     assert 2 <= len(hot) <= 6
     reader = engine(folder, decode=decode, slots=3)
     assert reader.precision == "fp16", reader.notice
-    for number, page in enumerate(recognitions(reader, pages)):
+    # What is read of noise turns on ties, and float16 may go another way, to numbers that nobody has looked at.
+    read_here = [number for number in range(len(pages)) if number in hot or number not in NOISY]
+    for number, page in zip(read_here, recognitions(reader, [pages[n] for n in read_here]), strict=True):
         if number in hot:
             assert page.note == "logits were not finite, read again in float32"
             assert (page.tries, page.finish_reason) == (2, alone[number].finish)
