@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from pipeline.engines.engine import Engine, Identity, Needs, Spec, text_options
 from pipeline.engines.rapid.detector import Detector, Fragment
 from pipeline.engines.rapid.frame import DETECTOR_STEP_PX, Place, framed
+from pipeline.engines.rapid.ordered import ordered
 from pipeline.engines.rapid.recognizer import Recognizer
 from pipeline.errors import ConfigurationError
-from pipeline.order import page_text, reading_order, run_down
+from pipeline.order import run_down
 from pipeline.page import Raster, RasterRule
 from pipeline.result import Answer, Effort, Line, Recognition, Timings
 
@@ -50,9 +51,9 @@ print on 2,097 by 2,097 pixels escapes it, and on half of them does not."""
 POOL_BYTES = 64 * 2**20
 """Crops that wait to be read together: four dense pages have some 20 MB of them."""
 
-DOUBTFUL_SCORE, BETTER_BY, MAX_PROBES = 0.85, 0.1, 8
-"""Upright lines score above 0.9 and upside-down ones below 0.8 (measured). The longest few doubtful lines are read
-both ways; only if most of them turn out to be upside down are the other doubtful ones tried as well."""
+DOUBTFUL_SCORE, SURE_SCORE, BETTER_BY, MAX_PROBES = 0.85, 0.95, 0.1, 8
+"""Upright lines score above 0.9 and most upside-down ones below 0.8, some up to 0.87 (measured). The longest few
+doubtful lines are read both ways; only if most of them turn out to be upside down are all that are not sure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +189,13 @@ class RapidOcrEngine(Engine):
 
     def _turn(self, readings: list[list[_Reading]], crops: Sequence[Sequence[NDArray[np.uint8]]]) -> None:
         """Put in place of the readings of upside-down lines what they say the right way round."""
-        doubtful = [_doubtful(said, page) for said, page in zip(readings, crops, strict=True)]
-        better = self._try_turned(readings, crops, [lines[:MAX_PROBES] for lines in doubtful])
-        rest = [lines[MAX_PROBES:] if 2 * num > MAX_PROBES else [] for lines, num in zip(doubtful, better, strict=True)]
+        probes = [_below(DOUBTFUL_SCORE, said, page)[:MAX_PROBES] for said, page in zip(readings, crops, strict=True)]
+        suspects = [_below(SURE_SCORE, said, page) for said, page in zip(readings, crops, strict=True)]
+        better = self._try_turned(readings, crops, probes)
+        rest = [
+            [i for i in lines if i not in tried] if 2 * num > len(tried) else []
+            for lines, tried, num in zip(suspects, probes, better, strict=True)
+        ]
         self._try_turned(readings, crops, rest)
 
     def _try_turned(
@@ -218,13 +223,13 @@ class RapidOcrEngine(Engine):
             if reading.text.strip() and reading.score >= self.options.text_score
         ]
         quarters = 0 if run_down([line for _, line in kept]) else _page_quarters([reading for reading, _ in kept])
-        return _recognition([line for _, line in kept], quarters, found.place.width_px, found.place.height_px)
+        return ordered([line for _, line in kept], quarters, found.place.width_px, found.place.height_px)
 
 
-def _doubtful(readings: Sequence[_Reading], crops: Sequence[NDArray[np.uint8]]) -> list[int]:
-    """Lines of a page that may be upside down, longest first."""
-    doubtful = [i for i, reading in enumerate(readings) if reading.score < DOUBTFUL_SCORE]
-    return sorted(doubtful, key=lambda i: -crops[i].shape[1] / crops[i].shape[0])
+def _below(score: float, readings: Sequence[_Reading], crops: Sequence[NDArray[np.uint8]]) -> list[int]:
+    """Lines of a page that may be upside down, as they are less sure than that, longest first."""
+    unsure = [i for i, reading in enumerate(readings) if reading.score < score]
+    return sorted(unsure, key=lambda i: -crops[i].shape[1] / crops[i].shape[0])
 
 
 def _version() -> str:
@@ -277,24 +282,3 @@ def _page_quarters(readings: Sequence[_Reading]) -> int:
     """Quarters of a turn counter-clockwise that make most of the page's letters upright; single letters have no say."""
     letters = [sum(len(r.text) for r in readings if r.quarters == q and len(r.text) > 2) for q in range(4)]
     return letters.index(max(letters))
-
-
-def _recognition(lines: Sequence[Line], quarters: int, width_px: int, height_px: int) -> Recognition:
-    """Text in the reading order of the upright page, lines in the same order with the boxes they came with."""
-    upright = [replace(line, bbox=_turned(line.bbox, quarters, width_px, height_px)) for line in lines]
-    rows = reading_order(upright)
-    sides = (height_px, width_px) if quarters % 2 else (width_px, height_px)
-    ordered = [replace(line, bbox=_turned(line.bbox, 4 - quarters, *sides)) for row in rows for line in row]
-    num_letters = sum(len(line.text) for line in ordered)
-    total = sum(len(line.text) * (line.score or 0.0) for line in ordered)
-    return Recognition(page_text(rows), lines=tuple(ordered), confidence=total / num_letters if ordered else None)
-
-
-def _turned(
-    bbox: tuple[float, float, float, float], quarters: int, width_px: float, height_px: float
-) -> tuple[float, float, float, float]:
-    """The box after turning the page that many quarters counter-clockwise."""
-    for _ in range(quarters % 4):
-        bbox = (bbox[1], width_px - bbox[2], bbox[3], width_px - bbox[0])
-        width_px, height_px = height_px, width_px
-    return bbox
