@@ -1,0 +1,1 @@
+"""What the engine `rapidocr` is made of: frames, the detector, and the recognizer with its pooled crops."""
