@@ -11,6 +11,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from jobs import tune_flags
 from jobs.flags import with_options
 from pipeline import __version__
 from pipeline.config import ENGINE_FLAGS, JobConfig
@@ -29,7 +30,7 @@ _BATCH_OPTIONS = frozenset(
     {"batch_size", "max_batch_tokens", "buckets", "window", "profile", "max_latency", "tuning"},
 )
 _PLAN_OPTIONS = _BATCH_OPTIONS | {"exclude", "engine", "engine_options", "dpi", "max_page_pixels", *ENGINE_FLAGS}
-_TUNE_OPTIONS = (_PLAN_OPTIONS - _BATCH_OPTIONS) | frozenset(
+_TUNE_OPTIONS = (_PLAN_OPTIONS - {"batch_size", "max_batch_tokens", "buckets", "window"}) | frozenset(
     {"pages", "text_layer", "orientation", "read_blank", "password_file", "raster_memory_mb"}
 )
 _JobFile = Annotated[
@@ -153,37 +154,14 @@ def _plan(
 @app.command(name="tune")
 @with_options(_TUNE_OPTIONS)
 def _tune(
-    inputs: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Argument(metavar="INPUT...", help="Pages to measure with; else the samples.", show_default=False),
-    ] = None,
-    sizes: Annotated[
-        str, typer.Option("--sizes", metavar="N,N,...", help="Batch sizes to try (default: 1,2,4,8,12,16,...).")
-    ] = "",
-    max_batch: Annotated[
-        int, typer.Option("--max-batch", help="Try none larger; 0 is 256 on a GPU, 64 on the CPU.")
-    ] = 0,
-    pages_per_trial: Annotated[int, typer.Option("--pages-per-trial", help="Pages read for one measurement.")] = 16,
-    repeats: Annotated[int, typer.Option("--repeats", help="How often each size is measured at least.")] = 3,
-    buckets: Annotated[int, typer.Option("--buckets", help="Measure so many buckets, those with most pages.")] = 4,
-    minutes: Annotated[float, typer.Option("--minutes", help="Time for measuring; what is left out is told.")] = 10.0,
-    max_latency: Annotated[
-        float, typer.Option("--max-latency", metavar="S", help="A page may take so long, 95 of 100 times; 0: any time.")
-    ] = 0.0,
-    profile: Annotated[
-        str,
-        typer.Option(
-            "--profile",
-            metavar="bulk|balanced|interactive",
-            help="What is wanted: most pages a second, the knee, or the smallest batch that keeps the latency.",
-        ),
-    ] = "balanced",
-    tuning: Annotated[
-        str, typer.Option("--tuning", metavar="FILE", help="Keep it there, not in ~/.config/pagemill/tuning.json.")
-    ] = "",
-    picture: Annotated[
-        str, typer.Option("--picture", metavar="PREFIX", help="Draw PREFIX.png and .svg; else beside the tuning.")
-    ] = "",
+    inputs: tune_flags.Inputs = None,
+    sizes: tune_flags.Sizes = "",
+    max_batch: tune_flags.MaxBatch = 0,
+    pages_per_trial: tune_flags.PagesPerTrial = 16,
+    repeats: tune_flags.Repeats = 3,
+    buckets: tune_flags.Buckets = 4,
+    minutes: tune_flags.Minutes = 10.0,
+    picture: tune_flags.Picture = "",
     config: _JobFile = None,
     as_json: _AsJson = False,
     **options: Any,
@@ -191,22 +169,10 @@ def _tune(
     """Measure which batch size suits the engine on this machine; later runs use what was found."""
     from jobs.tune import tune
     from jobs.tune_options import TuneOptions
-    from pipeline.engines import choose
 
     job = _resolved({"inputs": tuple(inputs or ()), **options}, config)
-    told = TuneOptions.of(
-        sizes=sizes,
-        profile=profile,
-        tuning=tuning or job.tuning,
-        picture=picture,
-        engine=choose(job.engine).engine.name,
-        max_latency=max_latency,
-        max_batch=max_batch,
-        pages_per_trial=pages_per_trial,
-        repeats=repeats,
-        buckets=buckets,
-        minutes=minutes,
-    )
+    counts = {"max_batch": max_batch, "pages_per_trial": pages_per_trial, "repeats": repeats, "buckets": buckets}
+    told = TuneOptions.of(job, sizes=sizes, picture=picture, minutes=minutes, **counts)
     try:
         report = tune(job, told)
     except KeyboardInterrupt:

@@ -9,6 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipeline import __version__
+from pipeline.config import JobConfig
+
+_MOST_RASTERS_MB, _RASTERS_OF_A_CLUSTER_MB = 4096, 768
+"""Memory for rasters that wait: at most here, and in the object store of a cluster, whose size is not known."""
 
 _REPORTED_PACKAGES = (
     "ray",
@@ -51,3 +55,10 @@ def machine() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "memory_bytes": memory_bytes(),
     }
+
+
+def raster_bytes(config: JobConfig) -> int:
+    """Memory for rasters that wait for an engine: what was asked for, else a share of this machine's."""
+    if config.raster_memory_mb or config.ray_address:
+        return (config.raster_memory_mb or _RASTERS_OF_A_CLUSTER_MB) << 20
+    return max(256 << 20, min(_MOST_RASTERS_MB << 20, memory_bytes() // 8))

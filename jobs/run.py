@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.machine import machine, memory_bytes, versions
+from jobs.machine import machine, raster_bytes, versions
 from jobs.prepare import Prepared, prepare
 from jobs.progress import Progress
 from pipeline.commit import CommitLimits, Committer
@@ -35,9 +35,6 @@ from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
 from pipeline.table import SCHEMAS, RunKeys
-
-_MOST_RASTERS_MB, _RASTERS_OF_A_CLUSTER_MB = 4096, 768
-"""Memory for rasters that wait: at most here, and in the object store of a cluster, whose size is not known."""
 
 _STAMP = "%Y%m%dT%H%M%S.%f"
 """What a run id begins with, so that ids sort by age."""
@@ -251,7 +248,7 @@ def _make_runner(config: JobConfig, prepared: Prepared) -> Runner:
         config.ray_address,
         config.actors or prepared.sizing.actors,
         config.rasterizers,
-        _raster_bytes(config),
+        raster_bytes(config),
         prepared.limits,
     )
     cluster = ClusterRunner(prepared.engine, prepared.options, spec.needs, spec.raster, options)
@@ -270,14 +267,8 @@ def _announce(progress: Progress, prepared: Prepared) -> None:
         progress.say(prepared.sizing.said)
 
 
-def _raster_bytes(config: JobConfig) -> int:
-    if config.raster_memory_mb or config.ray_address:
-        return (config.raster_memory_mb or _RASTERS_OF_A_CLUSTER_MB) << 20
-    return max(256 << 20, min(_MOST_RASTERS_MB << 20, memory_bytes() // 8))
-
-
 def _flow_limits(config: JobConfig, prepared: Prepared) -> FlowLimits:
-    return FlowLimits(prepared.batch_limits(config), _raster_bytes(config), config.pages_per_task)
+    return FlowLimits(prepared.batch_limits(config), raster_bytes(config), config.pages_per_task)
 
 
 def _commit_limits(config: JobConfig) -> CommitLimits:

@@ -42,7 +42,12 @@ def sizing(config: JobConfig, engine: type[Engine], options: Any, spec: Spec) ->
     untuned = Sizing(_start_of(spec.needs, spec.needs.batch_size, SizeReason.ENGINE), options)
     if config.tuning == NO_TUNING:
         return untuned
-    found = find(_path(config), key_of(engine, options, spec.identity))
+    try:
+        found = find(_path(config), key_of(engine, options, spec.identity))
+    except ConfigurationError as error:
+        if config.tuning:
+            raise
+        return replace(untuned, said=f"no tuning is used: {error}")  # which nobody has asked for: no night is lost
     if isinstance(found, Tuning):
         return _tuned(config, engine, options, found)
     if isinstance(found, Stale):

@@ -15,7 +15,9 @@ from typing import Any
 
 from tqdm import tqdm
 
+from jobs.machine import raster_bytes
 from jobs.prepare import Prepared, prepare
+from jobs.sizing import NO_TUNING
 from jobs.tune_actors import Team, best_team, can_have_teams
 from jobs.tune_options import TuneOptions
 from jobs.tune_pages import Pages, Wanted, gather
@@ -46,10 +48,10 @@ def tune(config: JobConfig, told: TuneOptions) -> TuneReport:
         UsageError: nothing was measured.
         UnfinishedError: the engine cannot be loaded.
     """
-    prepared = prepare(config)
+    prepared = prepare(replace(config, tuning=NO_TUNING))
     check_place(told.path)
     with tempfile.TemporaryDirectory(prefix="pagemill-tune-") as folder:
-        wanted = Wanted(Path(folder), told.pages_per_trial, config.raster_memory_mb << 20)
+        wanted = Wanted(Path(folder), told.pages_per_trial, raster_bytes(config), told.buckets)
         return _Tune(config, prepared, told, gather(config, prepared, wanted)).report()
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from jobs.sizing import NO_TUNING
+from pipeline.config import JobConfig
+from pipeline.engines import choose
 from pipeline.errors import ConfigurationError
-from pipeline.option import nearest
-from pipeline.tuning.figures import PROFILES, Profile
+from pipeline.tuning.figures import Profile
 from pipeline.tuning.file import default_path
 from pipeline.tuning.search import SIZES
 
 MAX_BATCH = {"cuda": 256, "cpu": 64}
 """Largest size that is tried, if nobody says."""
+
+
+_LEAST = {"pages_per_trial": 1, "repeats": 1, "buckets": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,29 +38,27 @@ class TuneOptions:
     picture: Path = Path("tuning")
 
     @classmethod
-    def of(
-        cls, *, sizes: str, profile: str, tuning: str, picture: str, engine: str, max_latency: float, **numbers: float
-    ) -> TuneOptions:
-        """From the texts and numbers of a command line.
+    def of(cls, job: JobConfig, *, sizes: str, picture: str, minutes: float, **counts: int) -> TuneOptions:
+        """From a job, and the texts and numbers of a command line.
 
         Raises:
             ConfigurationError: one of them makes no sense.
         """
-        if profile not in PROFILES:
-            raise ConfigurationError(f"--profile cannot be '{profile}'{nearest(profile, PROFILES)}")
-        leasts = {"max_batch": 0, "pages_per_trial": 1, "repeats": 1, "buckets": 1}
-        for name, value in ({**numbers, "max_latency": max_latency}).items():
-            if value < leasts.get(name, 0) or value != value or value == float("inf"):
-                raise ConfigurationError(f"--{name.replace('_', '-')} must be at least {leasts.get(name, 0)}")
-        path = Path(tuning).expanduser() if tuning else default_path()
-        counts = {name: int(value) for name, value in numbers.items() if name in leasts}
+        for name, value in ({**counts, "minutes": minutes}).items():
+            least = _LEAST.get(name, 0)
+            if not least <= value < math.inf:
+                raise ConfigurationError(f"--{name.replace('_', '-')} must be at least {least}")
+        if job.tuning == NO_TUNING:
+            raise ConfigurationError("--tuning none leaves no file to keep what is measured: name one")
+        path = Path(job.tuning).expanduser() if job.tuning else default_path()
+        profile: Any = job.profile
         return cls(
             sizes=_sizes(sizes),
-            minutes=numbers["minutes"],
-            max_latency=max_latency or None,
+            minutes=minutes,
+            max_latency=job.max_latency or None,
             profile=profile,
             path=path,
-            picture=Path(picture).expanduser() if picture else path.with_name(f"{path.stem}-{engine}"),
+            picture=Path(picture or path.with_name(f"{path.stem}-{choose(job.engine).engine.name}")).expanduser(),
             **counts,
         )
 

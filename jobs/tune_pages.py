@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -11,12 +12,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from jobs.prepare import Prepared
-from pipeline.bucket import bucket_of
+from pipeline.bucket import Edges, Lengths
 from pipeline.config import JobConfig
 from pipeline.document import Source
-from pipeline.errors import InputError
-from pipeline.page import Raster, RasterRule
-from pipeline.raster import probe, render_pages
+from pipeline.errors import InputError, PageFault
+from pipeline.page import Raster, RasterRule, SizedPage
+from pipeline.raster import probe, render_pages, size_pages
+from pipeline.result import Probe
 from pipeline.selection import Selection
 from pipeline.source import Discovery
 from pipeline.tuning.sheet import Sheet
@@ -43,11 +45,12 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Pages to keep of each bucket, and bytes of pixels in all; `folder` is where they are put."""
+    """Pages to keep of each bucket, bytes of pixels in all, and how many buckets; `folder` is where they are put."""
 
     folder: Path
     pages_per_bucket: int
     num_bytes: int
+    num_buckets: int
 
 
 def gather(config: JobConfig, prepared: Prepared, wanted: Wanted) -> Pages:
@@ -82,9 +85,10 @@ def _gathered(
     discovery: Discovery, prepared: Prepared, rule: RasterRule, selection: Selection, wanted: Wanted
 ) -> Pages:
     pages, num_bytes = Pages(), 0
-    rasters = islice(_rasters(discovery.sources(), discovery, prepared, rule, selection), MOST_PAGES)
+    edges = _edges(discovery, prepared, rule, selection, wanted.num_buckets)
+    rasters = islice(_rasters(discovery, prepared, rule, selection), MOST_PAGES)
     for raster in tqdm(rasters, "rendering", unit=" pages", leave=False, disable=None):
-        name = bucket_of(raster.sized.length)
+        name = edges.bucket_of(raster.sized.length)
         pages.num_seen[name] += 1
         kept = pages.buckets.setdefault(name, [])
         if len(kept) < wanted.pages_per_bucket and (not kept or num_bytes < wanted.num_bytes):
@@ -97,16 +101,32 @@ def _gathered(
     return pages
 
 
-def _rasters(
-    sources: Iterable[Source], discovery: Discovery, prepared: Prepared, rule: RasterRule, selection: Selection
-) -> Iterator[Raster]:
-    """The pages for the engine; what cannot be read is a run's affair."""
+def _edges(discovery: Discovery, prepared: Prepared, rule: RasterRule, selection: Selection, num_buckets: int) -> Edges:
+    """The buckets that a run over these pages would choose, but so many; nothing is rendered for it."""
+    lengths, sources = Lengths(), discovery.sources()
+    for found in _documents(sources, discovery, prepared):
+        with suppress(PageFault):
+            sized = size_pages(found.document, rule, prepared.limits, selection)
+            for page in islice((item for item in sized if isinstance(item, SizedPage)), MOST_OF_A_DOCUMENT):
+                lengths.add(page.length)
+        if lengths.num_pages >= MOST_PAGES:
+            break
+    return lengths.edges(num_buckets)
+
+
+def _documents(sources: Iterable[Source], discovery: Discovery, prepared: Prepared) -> Iterator[Probe]:
+    """Those that can be opened, also in archives; what cannot be read is a run's affair."""
     for source in sources:
         found = probe(source, hash_content=False, limits=prepared.limits)
         if found.members:
-            yield from _rasters(discovery.within(found.members), discovery, prepared, rule, selection)
-        if found.failure is not None or found.members:
-            continue
+            yield from _documents(discovery.within(found.members), discovery, prepared)
+        elif found.failure is None:
+            yield found
+
+
+def _rasters(discovery: Discovery, prepared: Prepared, rule: RasterRule, selection: Selection) -> Iterator[Raster]:
+    """The pages for the engine."""
+    for found in _documents(discovery.sources(), discovery, prepared):
         asked = selection.mask(found.document.page_count or 0)
         indices = (index for index in range(found.document.page_count or 0) if asked >> index & 1)
         for index in islice(indices, MOST_OF_A_DOCUMENT):

@@ -123,10 +123,14 @@ def test_a_file_that_is_named_and_not_there_is_refused(tuned: Path, tmp_path: Pa
         _prepared(tuning=str(tmp_path / "else.json"))
 
 
-def test_a_file_that_is_no_tuning_is_refused_in_one_line(tuned: Path):
+def test_a_file_that_is_no_tuning_is_refused_if_it_was_named_and_else_passed_over_in_one_line(tuned: Path):
     tuned.write_text("[]")
     with pytest.raises(ConfigurationError, match="is no tuning file of Pagemill"):
-        _prepared()
+        _prepared(tuning=str(tuned))
+    said = _prepared().sizing.said
+    assert said is not None
+    assert said.startswith(f"no tuning is used: {tuned} is no tuning file of Pagemill")
+    assert "\n" not in said
 
 
 def test_an_engine_that_shares_slots_among_batches_gets_slots(tuned: Path):
