@@ -103,8 +103,8 @@ def _gathered(
 
 def _edges(discovery: Discovery, prepared: Prepared, rule: RasterRule, selection: Selection, num_buckets: int) -> Edges:
     """The buckets that a run over these pages would choose, but so many; nothing is rendered for it."""
-    lengths, sources = Lengths(), discovery.sources()
-    for found in _documents(sources, discovery, prepared):
+    lengths, discovery = Lengths(), Discovery(discovery.inputs, discovery.exclude)  # one tells of a source once only
+    for found in _documents(discovery.sources(), discovery, prepared):
         with suppress(PageFault):
             sized = size_pages(found.document, rule, prepared.limits, selection)
             for page in islice((item for item in sized if isinstance(item, SizedPage)), MOST_OF_A_DOCUMENT):

@@ -185,7 +185,7 @@ def test_an_engine_that_reads_several_batches_at_once_gets_two_and_tells_of_its_
     [
         (("--sizes", "1,two"), "--sizes are numbers from 1 with commas"),
         (("--sizes", "0,1"), "--sizes are numbers from 1 with commas"),
-        (("--profile", "balance"), "did you mean 'balanced'?"),
+        (("--profile", "balance"), "--profile must be one of bulk, balanced, interactive, not 'balance'"),
         (("--repeats", "0"), "--repeats must be at least 1"),
         (("--max-latency", "-1"), "--max-latency must be at least 0"),
         (("no-such-file.pdf",), "no such file or folder"),
