@@ -29,7 +29,7 @@ class FakeOptions:
     batch and `delay_s` for each page, which `threads` share. `fail_pages` raise, `die_pages` end the process,
     `drop_pages` are left out of the answer. As a model that writes token by token would, it has no room for the end of
     `truncated_pages`, repeats itself on `repeated_pages` and is content with `retried_pages` at the second try only;
-    `notice` is what it says when it has loaded.
+    `notice` is what it says when it has loaded, and `room_pages` how large a batch its memory is said to allow.
 
     What is not a page's fault alters no text. Batches of more than `oom_above` pages (0 for no bound) and
     batches with `oom_pages` find no memory on the device, of which others hold some with `others_hold`; those of more
@@ -60,6 +60,7 @@ class FakeOptions:
     down_pages: tuple[int, ...] = field(default=(), metadata={"alters_text": False})
     unusable: bool = field(default=False, metadata={"alters_text": False})
     batch_size: int = field(default=8, metadata={"alters_text": False})
+    room_pages: int = field(default=0, metadata={"alters_text": False})
     dpi: float = 72.0
     visual_tokens: bool = False
 
@@ -87,6 +88,7 @@ class FakeEngine(Engine):
 
     def __init__(self, options: FakeOptions) -> None:
         self.options, self.notice = options, options.notice or None
+        self.room = ((1 << 30, options.room_pages),) if options.room_pages else ()
         if options.unusable:
             raise RuntimeError("the fake engine was told not to load")
 

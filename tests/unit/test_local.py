@@ -263,6 +263,66 @@ def test_halves_for_want_of_memory_are_counted_in_the_row_of_the_batch(folder: P
     assert all((row["oom_splits"] > 0) == (row["batch_size"] > 2) for row in rows)
 
 
+SIZES = ("size_limit", "size_reason", "closed_by", "batch_size", "oom_splits", "started_at")
+
+
+def _sizes(out: Path) -> list[dict[str, Any]]:
+    """What the rows of batches say of sizes, in the order in which they were read."""
+    return sorted(_rows(out, "batches", SIZES), key=lambda row: row["started_at"])
+
+
+def test_a_run_halves_its_batches_when_memory_runs_out_and_the_rows_say_so(tmp_path: Path):
+    folder = _pages_alike(tmp_path / "in", 40)
+    report = run(_job(folder, tmp_path / "out", "oom_above=3", "batch_size=8", window=8))
+    rows = _sizes(tmp_path / "out")
+    assert report.totals.pages_by_status == {"ok": 40}
+    limits = [(row["size_limit"], row["size_reason"], row["oom_splits"] > 0) for row in rows]
+    assert limits[:3] == [(8, "engine", True), (4, "out_of_memory", True), (2, "out_of_memory", False)]
+    assert set(limits[2:]) == {(2, "out_of_memory", False)}
+
+
+def test_the_memory_model_of_an_engine_sets_the_size_and_the_rows_say_so(tmp_path: Path):
+    folder = _pages_alike(tmp_path / "in", 20)
+    run(_job(folder, tmp_path / "out", "room_pages=5", "batch_size=2"))
+    assert {(row["size_limit"], row["size_reason"]) for row in _sizes(tmp_path / "out")} == {(5, "memory_model")}
+    run(_job(folder, tmp_path / "asked", "room_pages=5", batch_size="3"))
+    assert {(row["size_limit"], row["size_reason"]) for row in _sizes(tmp_path / "asked")} == {(3, "asked")}
+
+
+def test_a_limit_of_tokens_closes_batches_and_longer_pages_go_alone(tmp_path: Path):
+    folder = _pages_alike(tmp_path / "in", 9)
+    length = _length_of(folder, tmp_path)
+    run(_job(folder, tmp_path / "three", "visual_tokens=true", "dpi=144", max_batch_tokens=3 * length, buckets=1))
+    run(_job(folder, tmp_path / "alone", "visual_tokens=true", "dpi=144", max_batch_tokens=length - 1))
+    assert {row["batch_size"] for row in _sizes(tmp_path / "alone")} == {1}
+    rows = _rows(tmp_path / "three", "batches", ("batch_size", "closed_by", "length_sum"))
+    assert all(row["length_sum"] <= 3 * length for row in rows)
+    assert {row["closed_by"] for row in rows} <= {"tokens", "rest"}
+    assert "tokens" in {row["closed_by"] for row in rows}
+
+
+def test_a_run_ends_with_a_table_of_its_buckets(tmp_path: Path):
+    report = run(_job(_pages_alike(tmp_path / "in", 20), tmp_path / "out", "batch_size=8"))
+    (name,) = report.totals.buckets
+    lines = summary(report).splitlines()
+    (head,) = [number for number, line in enumerate(lines) if "padded tokens" in line]
+    assert lines[head].split() == ["bucket", "pages", "batches", "padded", "tokens", "idle", "slots", "pages/s/engine"]
+    assert lines[head + 1].split()[:7] == ["<=", str(name), "20", str(report.totals.batches), "0", "0.0%", "-"]
+    assert json.loads(report.as_json())["buckets"][str(name)]["pages"] == 20
+
+
+def _pages_alike(folder: Path, count: int) -> Path:
+    folder.mkdir()
+    pdf_of_pages(folder / "alike.pdf", *["/MediaBox[0 0 300 200]"] * count)
+    return folder
+
+
+def _length_of(folder: Path, tmp_path: Path) -> int:
+    run(_job(folder, tmp_path / "once", "visual_tokens=true", "dpi=144"))
+    (length,) = {row["length"] for row in _rows(tmp_path / "once")}
+    return int(length)
+
+
 def test_an_output_that_cannot_be_written_is_told_and_leaves_the_rest_to_be_done(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
