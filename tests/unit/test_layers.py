@@ -61,7 +61,7 @@ PURE = (
     *("errors", "selection", "option", "foreign", "config", "document", "page", "bucket", "batch", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
-    *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer"),
+    *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer", "engines.rapid.groups"),
     *("engines.hunyuan.prompts", "engines.hunyuan.spotting", "engines.hunyuan.memory"),
     *(
         "order.box",
