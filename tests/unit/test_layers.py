@@ -65,7 +65,7 @@ PURE = (
     *("expectation", "budget", "batch", "packer", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),
     *("audit.fault", "audit.laws", "audit.documents"),
-    *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer"),
+    *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer", "engines.rapid.groups"),
     *("tuning.unimodal", "tuning.figures", "tuning.trial", "tuning.estimate", "tuning.search", "tuning.tuning"),
     *("engines.hunyuan.prompts", "engines.hunyuan.spotting", "engines.hunyuan.memory"),
     *(

@@ -14,10 +14,10 @@ def ordered(lines: Sequence[Line], quarters: int, width_px: int, height_px: int)
     upright = [replace(line, bbox=_turned(line.bbox, quarters, width_px, height_px)) for line in lines]
     rows = reading_order(upright)
     sides = (height_px, width_px) if quarters % 2 else (width_px, height_px)
-    ordered = [replace(line, bbox=_turned(line.bbox, 4 - quarters, *sides)) for row in rows for line in row]
-    num_letters = sum(len(line.text) for line in ordered)
-    total = sum(len(line.text) * (line.score or 0.0) for line in ordered)
-    return Recognition(page_text(rows), lines=tuple(ordered), confidence=total / num_letters if ordered else None)
+    in_order = [replace(line, bbox=_turned(line.bbox, 4 - quarters, *sides)) for row in rows for line in row]
+    num_letters = sum(len(line.text) for line in in_order)
+    total = sum(len(line.text) * (line.score or 0.0) for line in in_order)
+    return Recognition(page_text(rows), lines=tuple(in_order), confidence=total / num_letters if in_order else None)
 
 
 def _turned(
