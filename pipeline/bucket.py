@@ -107,10 +107,9 @@ def best_edges(counts: Mapping[int, int], num_buckets: int, good_enough: float =
         costs, starts = _one_bucket_more(costs, padding.between)
         chosen.append(starts)
     edges, stop = list[int](), size
-    for starts in reversed(chosen):
-        if stop:
-            edges.append(padding.lengths[stop - 1])
-            stop = starts[stop - 1]
+    for starts in reversed(chosen):  # each bucket more has padded less, so that none of them is empty
+        edges.append(padding.lengths[stop - 1])
+        stop = starts[stop - 1]
     return tuple(reversed(edges))
 
 
