@@ -165,7 +165,7 @@ class JobConfig:
         metavar="TOKENS",
     )
     max_page_wait: float = option(
-        60.0, "Seconds that a page waits for others of like length.", group="Batches", minimum=0, metavar="S"
+        300.0, "Seconds that a page waits for others of like length.", group="Batches", minimum=0, metavar="S"
     )
     buckets: int = option(
         12,

@@ -60,7 +60,10 @@ class FlowLimits:
 
 @dataclass(slots=True)
 class Flow:
-    """See the module. `totals` counts what was settled, `pages_known` the pages of all documents probed so far."""
+    """See the module. `totals` counts what was settled, `pages_known` the pages of all documents probed so far.
+
+    Whoever drives it keeps `now_s` at the time of a clock that does not go back: no page waits too long for company.
+    """
 
     sources: Iterator[Source]
     ledger: Ledger
@@ -68,9 +71,9 @@ class Flow:
     within: Callable[[Sequence[Source]], Sequence[Source]] = tuple
     totals: Totals = field(default_factory=Totals)
     pages_known: int = 0
+    now_s: float = 0.0
     _packer: Packer = field(init=False)
     _expectation: Expectation = field(default_factory=Expectation)
-    _now_s: float = 0.0
     _intake: Intake = field(init=False)
     _open: dict[str, OpenDocument] = field(default_factory=dict)
     _to_render: deque[OpenDocument] = field(default_factory=deque)
@@ -139,18 +142,14 @@ class Flow:
             return self._rasterizing.start(pieces)
         return None
 
-    def next_batch(self, num_engines: int, now_s: float = 0.0) -> Batch | None:
-        """What a free engine should read, if anything; `num_engines` share what is left at the end.
-
-        `now_s` is the time of a clock that does not go back: no page waits too long for company.
-        """
-        self._now_s = now_s
+    def next_batch(self, num_engines: int) -> Batch | None:
+        """What a free engine should read, if anything; `num_engines` share what is left at the end."""
         if self._stopped:
             return None
         batch = self._reading.retry()
         if batch is None:
             force, is_crowded = self._rasterizing_is_over, not self.wants_pages
-            batch = self._packer.take(force=force, is_crowded=is_crowded, spread_over=num_engines, at_s=now_s)
+            batch = self._packer.take(force=force, is_crowded=is_crowded, spread_over=num_engines, at_s=self.now_s)
         if batch is not None:
             self._reading.give(batch)
         return batch
@@ -248,7 +247,7 @@ class Flow:
         if self._stopped:
             return
         self._bytes_waiting += sized.num_bytes
-        self._packer.add(sized, self._now_s)
+        self._packer.add(sized, self.now_s)
 
     def _on_settled(self, settled: Settled) -> None:
         page = settled.sized.page

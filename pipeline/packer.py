@@ -52,7 +52,7 @@ class Packer:
     _full: dict[int, None] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)
     _version: int = -1
-    _arrivals: deque[tuple[int, float, _Entry]] = field(default_factory=deque)
+    _arrivals: deque[tuple[int, float, _Key, int]] = field(default_factory=deque)
     _waiting: set[_Key] = field(default_factory=set)
     _places: dict[int, tuple[int, int]] = field(default_factory=dict)
     _num_added: int = 0
@@ -84,13 +84,11 @@ class Packer:
         key, length = sized.page.key, sized.length
         if key in self._waiting:
             raise ValueError(f"page waits already: {key}")
-        like, name = self._place_of(length)
-        entry = (like, self.expect(sized), length, key, sized)
         self._waiting.add(key)
-        self._arrivals.append((self._num_added, at_s, entry))
+        self._arrivals.append((self._num_added, at_s, key, length))
         self._num_added += 1
         self._lengths.add(length)
-        self._put(name, entry)
+        self._put(self.expect(sized), sized)
         if self._num_added == self._look_at:
             self._look_at *= LOOK_AGAIN
             self._choose_edges()
@@ -107,15 +105,15 @@ class Packer:
                 than its share, so that the last pages do not queue behind one engine while others idle.
             at_s: The moment, of the clock of `add`.
         """
-        while self._arrivals and self._arrivals[0][2][3] not in self._waiting:
+        while self._arrivals and self._arrivals[0][2] not in self._waiting:
             self._arrivals.popleft()
         if not self._arrivals:
             return None
         if self._version != self.budget.version:
             self._heed_budget()
-        number, since_s, oldest = self._arrivals[0]
+        number, since_s, oldest, length = self._arrivals[0]
         if self._is_overdue(number, at_s - since_s):
-            return self._cut(self._place_of(oldest[-1].length)[1], Closed.WAIT, oldest)
+            return self._cut(self._place_of(length)[1], Closed.WAIT, oldest)
         if self._full:
             return self._cut(self._fullest(self._full), Closed.SIZE)
         if self.is_full or is_crowded:
@@ -141,8 +139,8 @@ class Packer:
         self._buckets.clear()
         self._full.clear()
         self._places.clear()
-        for entry in entries:
-            self._put(self._place_of(entry[-1].length)[1], entry)
+        for _, expected, _, _, sized in entries:
+            self._put(expected, sized)
 
     def _place_of(self, length: int) -> tuple[int, int]:
         """The class of like lengths, and the bucket."""
@@ -155,11 +153,12 @@ class Packer:
             place = self._places[length] = (like, name)
         return place
 
-    def _put(self, name: int, entry: _Entry) -> None:
+    def _put(self, expected: float, sized: SizedPage) -> None:
+        like, name = self._place_of(sized.length)
         bucket = self._buckets.get(name)
         if bucket is None:
             bucket = self._buckets[name] = []
-        insort(bucket, entry)
+        insort(bucket, (like, expected, sized.length, sized.page.key, sized))
         if len(bucket) >= self._size_of(name):
             self._full[name] = None
 
@@ -180,13 +179,13 @@ class Packer:
         full = (name for name, bucket in self._buckets.items() if len(bucket) >= self._size_of(name))
         self._full = dict.fromkeys(full)
 
-    def _cut(self, name: int, why: Closed, oldest: _Entry | None = None, *, most: int | None = None) -> Batch:
+    def _cut(self, name: int, why: Closed, oldest: _Key | None = None, *, most: int | None = None) -> Batch:
         """Take a run of a bucket in its order: the longest answers of what is left, else those most alike."""
         entries, full = self._buckets[name], self._size_of(name)
         size = min(full, len(entries), most or full)
         first, last = 0, len(entries) - size
         if oldest is not None:
-            position = entries.index(oldest)
+            position = next(n for n, entry in enumerate(entries) if entry[3] == oldest)
             first, last = max(0, position + 1 - size), min(position, last)
         start = last if why is Closed.REST else _most_alike(entries, first, last, size)
         chosen = entries[start : start + size]

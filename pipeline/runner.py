@@ -78,8 +78,11 @@ def drive(
         while not flow.finished:
             if watch.should_stop():
                 flow.stop()
-            _hand_out(flow, runner, clock())
-            for event in runner.wait(take_pages=flow.wants_pages):
+            flow.now_s = clock()
+            _hand_out(flow, runner)
+            events = runner.wait(take_pages=flow.wants_pages)
+            flow.now_s = clock()
+            for event in events:
                 flow.on(event)
             for said in runner.loaded():
                 flow.learn_room(said.room)
@@ -101,8 +104,8 @@ def drive(
     committer.flush()
 
 
-def _hand_out(flow: Flow, runner: Runner, now_s: float) -> None:
+def _hand_out(flow: Flow, runner: Runner) -> None:
     while runner.has_free_rasterizer() and (task := flow.next_task()):
         runner.start_task(task)
-    while runner.has_free_engine() and (batch := flow.next_batch(runner.num_engines(), now_s)):
+    while runner.has_free_engine() and (batch := flow.next_batch(runner.num_engines())):
         runner.start_batch(batch)

@@ -374,3 +374,14 @@ def test_where_there_is_no_room_for_more_pages_the_fullest_bucket_gives():
     assert batch is not None
     assert batch.lengths == [100, 100, 100]
     assert batch.cut == Cut(9, SizeReason.ASKED, Closed.WINDOW)
+
+
+def test_a_page_that_comes_again_goes_when_it_is_overdue_whatever_is_expected_of_it_by_then():
+    expected = iter([5.0, 9.0])
+    packer = Packer.of(BatchLimits(fixed(4, SizeReason.ASKED), 99, max_wait_s=10.0), lambda _: next(expected))
+    packer.add(a_sized_page(), 0.0)
+    assert packer.take(force=True) is not None
+    packer.add(a_sized_page(), 5.0)
+    batch = packer.take(at_s=15.0)
+    assert batch is not None
+    assert len(batch.pages) == 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from pipeline.batch import BatchLimits
+from pipeline.budget import SizeReason, fixed
 from pipeline.errors import EngineLostError, StorageError, UsageError
 from pipeline.flow import Flow, FlowLimits
 from pipeline.page import Page
@@ -66,6 +67,24 @@ def _drive(error: Exception, turns: int, gathered: Gathered) -> Failing:
     failing = Failing(SimulatedRunner(TEN_PAGES, flow), error, turns)
     drive(flow, failing, gathered, Onlooker())  # type: ignore[arg-type]
     return failing
+
+
+def _page_waits(seconds_a_turn: float) -> list[int]:
+    """Sizes of batches of a run of one document of ten pages, whose pages may wait ten seconds for company."""
+    limits = BatchLimits(fixed(99, SizeReason.ASKED), 99, max_wait_s=10.0)
+    scenario = replace(TEN_PAGES, limits=FlowLimits(limits, raster_bytes=1 << 30, pages_per_task=1))
+    flow, now = scenario.flow(), iter(range(10**9))
+    gathered = Gathered()
+    clock = lambda: 5_000.0 + seconds_a_turn * next(now)  # noqa: E731
+    drive(flow, SimulatedRunner(scenario, flow), gathered, Onlooker(), clock)  # type: ignore[arg-type]
+    return [len(report.batch.pages) for report in gathered.reports]
+
+
+def test_pages_wait_for_company_by_the_clock_that_the_loop_is_given():
+    patient, hurried = _page_waits(0.0), _page_waits(20.0)
+    assert sum(patient) == sum(hurried) == 10
+    assert len(patient) == 3, "one for each of their buckets"
+    assert len(hurried) > 5
 
 
 def test_what_was_settled_is_committed_when_the_runner_gives_up():
