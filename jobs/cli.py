@@ -15,7 +15,7 @@ from jobs import tune_flags
 from jobs.flags import with_options
 from pipeline import __version__
 from pipeline.config import ENGINE_FLAGS, JobConfig
-from pipeline.errors import EXIT_INTERRUPTED, EXIT_UNFINISHED, ConfigurationError, PagemillError
+from pipeline.errors import EXIT_INTERRUPTED, EXIT_UNFINISHED, ConfigurationError, PagemillError, StorageError
 
 app = typer.Typer(
     name="pagemill",
@@ -180,10 +180,15 @@ def _tune(
         raise typer.Exit(EXIT_INTERRUPTED) from None
     if report.problem:
         print(f"pagemill: error: {report.problem}", file=sys.stderr)
-    pictures = report.draw()
+    try:
+        pictures, unwritten = report.draw(), None
+    except StorageError as error:
+        pictures, unwritten = [], error
     print(report.as_text(pictures), file=sys.stderr if as_json else sys.stdout)
     if as_json:
         print(report.as_json(pictures))
+    if unwritten is not None:
+        raise unwritten
     raise typer.Exit(report.exit_code)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipeline import __version__
 from pipeline.config import JobConfig
+from pipeline.tuning.memory import machine_bytes
 
-_MOST_RASTERS_MB, _RASTERS_OF_A_CLUSTER_MB = 4096, 768
-"""Memory for rasters that wait: at most here, and in the object store of a cluster, whose size is not known."""
+_MOST_RASTER_BYTES, _USUAL_RASTERS_MB = 4_000_000_000, 768
+"""Memory for rasters that wait: at most, since Ray's store is 2.5 times that, and of more than 10 GB it refuses to go
+to a disk; and where nobody knows how much there is."""
 
 _REPORTED_PACKAGES = (
     "ray",
@@ -60,5 +63,15 @@ def machine() -> dict[str, Any]:
 def raster_bytes(config: JobConfig) -> int:
     """Memory for rasters that wait for an engine: what was asked for, else a share of this machine's."""
     if config.raster_memory_mb or config.ray_address:
-        return (config.raster_memory_mb or _RASTERS_OF_A_CLUSTER_MB) << 20
-    return max(256 << 20, min(_MOST_RASTERS_MB << 20, memory_bytes() // 8))
+        return (config.raster_memory_mb or _USUAL_RASTERS_MB) << 20
+    share = machine_bytes() // 8
+    most = min(share, _MOST_RASTER_BYTES, _shared_memory_bytes() * 2 // 5)
+    return max(256 << 20, min(share, _USUAL_RASTERS_MB << 20), most)
+
+
+def _shared_memory_bytes() -> int:
+    """What is free where Ray keeps its objects; with less than they take it goes to a disk, or refuses to start."""
+    try:
+        return shutil.disk_usage("/dev/shm").free  # noqa: S108 (looked at only)
+    except OSError:
+        return 0

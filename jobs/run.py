@@ -14,6 +14,7 @@ from typing import Any
 from jobs.machine import machine, raster_bytes, versions
 from jobs.prepare import Prepared, prepare
 from jobs.progress import Progress
+from jobs.sizing import NO_TUNING
 from pipeline.commit import CommitLimits, Committer
 from pipeline.config import JobConfig
 from pipeline.document import absolute_path
@@ -98,7 +99,7 @@ def run(config: JobConfig) -> RunReport:
         out=absolute(config.out),
         password_file=absolute(config.password_file) if config.password_file else "",
         model=absolute_model(config.model),
-        tuning=absolute_model(config.tuning),
+        tuning=config.tuning if config.tuning == NO_TUNING else absolute_model(config.tuning),
         engine_options=tuple(map(_absolute_option, config.engine_options)),
     )
     prepared = prepare(config)

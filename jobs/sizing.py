@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.budget import SizeReason, Start, fixed
-from pipeline.config import JobConfig
+from pipeline.config import ENGINE_FLAGS, JobConfig
 from pipeline.engines.engine import Engine, Needs, Spec
 from pipeline.errors import ConfigurationError
-from pipeline.tuning.file import Stale, default_path, find, key_of
+from pipeline.tuning.file import Stale, default_path, find, key_of, named_path
 from pipeline.tuning.tuning import Tuning
 
 NO_TUNING = "none"
@@ -37,37 +38,52 @@ def sizing(config: JobConfig, engine: type[Engine], options: Any, spec: Spec) ->
     Raises:
         ConfigurationError: a file that was named is not there, or no tuning file.
     """
-    if config.asked_batch_size:
-        return Sizing(_start_of(spec.needs, config.asked_batch_size, SizeReason.ASKED), options)
-    untuned = Sizing(_start_of(spec.needs, spec.needs.batch_size, SizeReason.ENGINE), options)
+    needs, asked = spec.needs, config.asked_batch_size
+    if asked:
+        return Sizing(_start_of(needs, asked, SizeReason.ASKED), options)
+    found, said = _found(config, engine, options, spec)
+    if isinstance(found, Tuning):
+        return _tuned(config, engine, options, found)
+    return Sizing(_start_of(needs, needs.batch_size, SizeReason.ENGINE), options, said=said)
+
+
+def _found(config: JobConfig, engine: type[Engine], options: Any, spec: Spec) -> tuple[Tuning | None, str | None]:
+    """The tuning for this job, or what to say of there being none."""
     if config.tuning == NO_TUNING:
-        return untuned
+        return None, None
     try:
-        found = find(_path(config), key_of(engine, options, spec.identity))
+        path = _path(config)
+        found = find(path, key_of(engine, options, spec.identity))
     except ConfigurationError as error:
         if config.tuning:
             raise
-        return replace(untuned, said=f"no tuning is used: {error}")  # which nobody has asked for: no night is lost
-    if isinstance(found, Tuning):
-        return _tuned(config, engine, options, found)
+        return None, f"no tuning is used: {error}"  # which nobody has asked for: no night is lost
     if isinstance(found, Stale):
-        again = shlex.join(["pagemill", "tune", "--engine", engine.name, *_model(config)])
-        said = f"{_path(config)} is stale ({found.text}): sizes come from the engine and its memory model"
-        return replace(untuned, said=f"{said}; measure anew: {again}")
-    return untuned
+        again = shlex.join(["pagemill", "tune", *_flags(config, engine)])
+        said = f"{path} is stale ({found.text}): sizes come from the engine and its memory model"
+        return None, f"{said}; measure anew: {again}"
+    if found is None and (config.profile != "balanced" or config.max_latency):
+        return None, "--profile and --max-latency choose among sizes that were measured, and none were: pagemill tune"
+    return found, None
 
 
 def _path(config: JobConfig) -> Path:
     if not config.tuning:
         return default_path()
-    path = Path(config.tuning).expanduser()
+    path = named_path(config.tuning)
     if not path.exists():
         raise ConfigurationError(f"--tuning {config.tuning}: no such file; 'pagemill tune' writes one")
     return path
 
 
-def _model(config: JobConfig) -> tuple[str, ...]:
-    return ("--model", config.model) if config.model else ()
+def _flags(config: JobConfig, engine: type[Engine]) -> Iterator[str]:
+    """What to tell `pagemill tune` so that it measures what this job runs, and keeps it where this job looks."""
+    yield from ("--engine", engine.name)
+    for name in (*ENGINE_FLAGS, "tuning"):
+        if value := getattr(config, name):
+            yield from (f"--{name}", value)
+    for pair in config.engine_options:
+        yield from ("--engine-option", pair)
 
 
 def _start_of(needs: Needs, size: int, reason: SizeReason) -> Start:
@@ -79,9 +95,11 @@ def _tuned(config: JobConfig, engine: type[Engine], options: Any, tuning: Tuning
     bound = config.max_latency or None
     profile: Any = config.profile
     sizes = {tuned.bucket: tuned.size_for(profile, bound) for tuned in tuning.buckets}
-    chosen = _chosen(options, _wide(engine, options, sizes) | _threads(config, tuning, options))
+    actors, threads = _processes(config, tuning)
+    wide = _wide(engine, options, sizes, bound)
+    chosen = replace(options, **wide, **threads) if wide or threads else options
     needs = engine.spec(chosen).needs
-    start = _start_of(needs, needs.batch_size, SizeReason.TUNED)
+    start = _start_of(needs, needs.batch_size, SizeReason.TUNED if wide else SizeReason.ENGINE)
     if needs.batches_at_once == 1:
         start = Start(
             lambda length: tuning.batch_size(length, profile, bound),
@@ -89,25 +107,25 @@ def _tuned(config: JobConfig, engine: type[Engine], options: Any, tuning: Tuning
             tuning.ceiling,
             grows=profile != "interactive" and bound is None,
         )
-    actors = 0 if config.actors or config.ray_address else tuning.actors or 0
     return Sizing(start, chosen, actors, _told(config, tuning, sizes, actors))
 
 
-def _wide(engine: type[Engine], options: Any, sizes: dict[int, int]) -> dict[str, int]:
-    """The pages that an engine decodes at a time, if that is an option of it and nobody has set it."""
-    name = engine.width_option
-    return {name: max(sizes.values())} if name and not getattr(options, name) else {}
+def _wide(engine: type[Engine], options: Any, sizes: dict[int, int], bound: float | None) -> dict[str, int]:
+    """The pages that an engine decodes at a time, if that is an option of it and nobody has set it.
+
+    Memory bounds them page by page; a bound of latency has to hold for the longest pages, too.
+    """
+    name, choose = engine.width_option, min if bound else max
+    return {name: choose(sizes.values())} if name and not getattr(options, name) else {}
 
 
-def _threads(config: JobConfig, tuning: Tuning, options: Any) -> dict[str, int]:
-    """The threads of a process, if neither they nor the number of processes were set."""
-    default = next((item.default for item in fields(options) if item.name == "threads"), None)
-    is_set = config.actors or config.ray_address or default is None or options.threads != default
-    return {} if is_set or not tuning.threads else {"threads": tuning.threads}
-
-
-def _chosen(options: Any, changes: dict[str, int]) -> Any:
-    return replace(options, **changes) if changes else options
+def _processes(config: JobConfig, tuning: Tuning) -> tuple[int, dict[str, int]]:
+    """How many processes, and the threads of each as an option: as measured together, or neither if one is given."""
+    given = {pair.partition("=")[0] for pair in config.engine_options}
+    is_set = config.actors or config.ray_address or config.runner != "ray" or "threads" in given
+    if is_set or not tuning.actors or not tuning.threads:
+        return 0, {}
+    return tuning.actors, {"threads": tuning.threads}
 
 
 def _told(config: JobConfig, tuning: Tuning, sizes: dict[int, int], actors: int) -> str:

@@ -12,7 +12,7 @@ from pipeline.config import JobConfig
 from pipeline.engines import choose
 from pipeline.errors import ConfigurationError
 from pipeline.tuning.figures import Profile
-from pipeline.tuning.file import default_path
+from pipeline.tuning.file import default_path, named_path
 from pipeline.tuning.search import SIZES
 
 MAX_BATCH = {"cuda": 256, "cpu": 64}
@@ -50,10 +50,15 @@ class TuneOptions:
                 raise ConfigurationError(f"--{name.replace('_', '-')} must be at least {least}")
         if job.tuning == NO_TUNING:
             raise ConfigurationError("--tuning none leaves no file to keep what is measured: name one")
-        path = Path(job.tuning).expanduser() if job.tuning else default_path()
+        if picture and not Path(picture).name:
+            raise ConfigurationError(f"--picture is how the names of the pictures begin, not the folder '{picture}'")
+        tried = _sizes(sizes)
+        if tried and 0 < counts["max_batch"] < tried[0]:
+            raise ConfigurationError(f"--sizes {sizes} has none up to --max-batch {counts['max_batch']}")
+        path = named_path(job.tuning) if job.tuning else default_path()
         profile: Any = job.profile
         return cls(
-            sizes=_sizes(sizes),
+            sizes=tried,
             minutes=minutes,
             max_latency=job.max_latency or None,
             profile=profile,
@@ -66,7 +71,7 @@ class TuneOptions:
         """The batch sizes to try, in rising order."""
         most = self.max_batch or MAX_BATCH["cuda" if on_gpu else "cpu"]
         if self.sizes:
-            return tuple(size for size in self.sizes if not self.max_batch or size <= most) or self.sizes[:1]
+            return tuple(size for size in self.sizes if not self.max_batch or size <= most)
         return tuple(size for size in SIZES if size <= most)
 
 

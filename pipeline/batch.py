@@ -26,7 +26,7 @@ class Closed(StrEnum):
 class Cut:
     """How a batch came to its size: the pages that it might have held, why so many, and why it holds no more.
 
-    `closed` is `rest` where nothing more was to come for now: the input has ended, or memory for rasters is short.
+    `closed` is `rest` where nothing more was to come, `window` also where memory for rasters was short.
     """
 
     size_limit: int

@@ -2,8 +2,8 @@
 
 A size comes from the person who has asked for it, from a tuning, from the engine's model of its memory, or from the
 engine's declaration. Running out of memory halves it, for pages of that length and longer ones, and what failed is not
-tried again. A size that was not asked for grows, one step at a time, for as long as larger batches are measurably
-faster, up to what is known to fit: what a tuning has tried, or what the memory model allows.
+tried again. A size that was tuned, or was halved, grows by one step at a time for as long as larger batches are
+measurably faster, up to what is known to fit: what a tuning has tried, what the memory model allows, less than failed.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class _Class:
     before: tuple[int, float] | None = None
     rates: list[float] = field(default_factory=list)
     is_settled: bool = False
+    was_lowered: bool = False
 
     def lower(self, size: int) -> None:
         """Begin again from a smaller size, since a larger one has not fitted."""
-        if size < self.allowance.size:
-            self.allowance = Allowance(size, SizeReason.OUT_OF_MEMORY)
-        self.before, self.rates, self.is_settled = None, [], False
+        self.allowance = Allowance(size, SizeReason.OUT_OF_MEMORY)
+        self.before, self.rates, self.is_settled, self.was_lowered = None, [], False, True
 
 
 @dataclass(slots=True)
@@ -95,7 +95,10 @@ class Budget:
 
     def allowance(self, length: int) -> Allowance:
         """Pages that a batch may hold whose longest page has this length."""
-        own, room = self._class_of(bucket_of(length)).allowance, self._room_for(bucket_of(length))
+        return self._in_force(bucket_of(length))
+
+    def _in_force(self, name: int) -> Allowance:
+        own, room = self._class_of(name).allowance, self._room_for(name)
         if room is None or own.reason is SizeReason.ASKED:
             return own
         if own.reason is SizeReason.ENGINE or room < own.size:
@@ -111,13 +114,18 @@ class Budget:
         self.version += 1
 
     def tell(self, length: int, num_pages: int, *, seconds: float | None, oom_splits: int) -> None:
-        """Learn from a batch that was read: its longest page, its pages, its time, and how often memory ran out."""
+        """Learn from a batch that was read: its longest page, its pages, its time, and how often memory ran out.
+
+        A page that finds no memory although it is alone says nothing of batches: no smaller one would have helped.
+        """
         name = bucket_of(length)
         if oom_splits and self.start.lowers:
-            self._lower(name, num_pages)
+            if num_pages > 1:
+                self._lower(name, num_pages)
             return
-        known, allowed = self._class_of(name), self.allowance(length)
-        if not self.start.grows or known.is_settled or num_pages < allowed.size or not seconds:
+        known, allowed = self._class_of(name), self._in_force(name)
+        may_grow = (self.start.grows or known.was_lowered) and not known.is_settled
+        if not may_grow or num_pages < allowed.size or not seconds:
             return
         known.rates.append(num_pages / seconds)
         if len(known.rates) >= BATCHES_A_SIZE:
@@ -128,7 +136,8 @@ class Budget:
         if name not in self._classes:
             size = max(1, self.start.size_for(name))
             self._classes[name] = _Class(Allowance(size, self.start.reason), max(1, size // STEP_SHARE))
-            if lowered := [self._classes[short].allowance.size for short in self._failed if short < name]:
+            lowered = [self._classes[short].allowance.size for short in self._failed if short < name]
+            if lowered and min(lowered) < self._in_force(name).size:
                 self._classes[name].lower(min(lowered))
         return self._classes[name]
 
@@ -142,8 +151,9 @@ class Budget:
         """What has not fitted for pages of one length does not fit for longer ones either."""
         self._class_of(name)
         self._failed[name] = min(num_pages, self._failed.get(name, num_pages))
-        for known in [c for other, c in self._classes.items() if other >= name]:
-            known.lower(max(1, num_pages // 2))
+        size = max(1, num_pages // 2)
+        for other in [other for other in self._classes if other >= name and size < self._in_force(other).size]:
+            self._classes[other].lower(size)
         self.version += 1
 
     def _compare(self, known: _Class, name: int, size: int) -> None:

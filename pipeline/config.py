@@ -176,8 +176,8 @@ class JobConfig:
     )
     profile: str = option(
         "balanced",
-        "What to take of a tuning: 'bulk' the fastest batches, 'balanced' the smallest within 3 % of that,"
-        " 'interactive' the smallest of those that keep to --max-latency.",
+        "What to take of a tuning: 'bulk' the fastest batches, 'balanced' the smallest within 3 % of these,"
+        " 'interactive' the same of those that keep to --max-latency, or 1.5 times the latency of one page.",
         group="Batches",
         choices=("bulk", "balanced", "interactive"),
     )

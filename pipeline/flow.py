@@ -74,6 +74,7 @@ class Flow:
     now_s: float = 0.0
     _packer: Packer = field(init=False)
     _expectation: Expectation = field(default_factory=Expectation)
+    _too_large: set[str] = field(default_factory=set)
     _intake: Intake = field(init=False)
     _open: dict[str, OpenDocument] = field(default_factory=dict)
     _to_render: deque[OpenDocument] = field(default_factory=deque)
@@ -298,15 +299,19 @@ class Flow:
         self._packer.budget.learn_room(room)
 
     def _learn(self, report: BatchReport) -> None:
-        """What a batch that was read for the first time, and whole, says of sizes."""
-        batch = report.batch
-        if batch.cut is not None and report.num_told is None:
-            seconds, splits = report.total_s, report.oom_splits
-            self._packer.budget.tell(max(batch.lengths), len(batch.pages), seconds=seconds, oom_splits=splits)
+        """What a batch read for the first time, and whole, says of sizes, unless a page of it was too large alone."""
+        batch, splits = report.batch, report.oom_splits
+        is_blamed = batch.batch_id in self._too_large
+        self._too_large.discard(batch.batch_id)
+        if batch.cut is not None and report.num_told is None and not is_blamed:
+            length = max(batch.lengths) if splits else batch.bucket
+            self._packer.budget.tell(length, len(batch.pages), seconds=report.total_s, oom_splits=splits)
 
     def _on_page(self, batch: Batch, outcome: Outcome) -> None:
         sized, recognition = outcome.sized, outcome.recognition
         self._bytes_waiting -= sized.num_bytes
+        if outcome.failure is not None and outcome.failure.code is ErrorCode.OUT_OF_MEMORY:
+            self._too_large.add(batch.batch_id)
         if recognition is not None and recognition.output_tokens is not None:
             self._expectation.tell(sized, recognition.output_tokens)
         result = PageResult(

@@ -53,7 +53,7 @@ class Packer:
     _sizes: dict[int, int] = field(default_factory=dict)
     _version: int = -1
     _arrivals: deque[tuple[int, float, _Key, int]] = field(default_factory=deque)
-    _waiting: set[_Key] = field(default_factory=set)
+    _waiting: dict[_Key, int] = field(default_factory=dict)
     _places: dict[int, tuple[int, int]] = field(default_factory=dict)
     _num_added: int = 0
     _lengths: Lengths = field(default_factory=Lengths)
@@ -84,7 +84,7 @@ class Packer:
         key, length = sized.page.key, sized.length
         if key in self._waiting:
             raise ValueError(f"page waits already: {key}")
-        self._waiting.add(key)
+        self._waiting[key] = self._num_added
         self._arrivals.append((self._num_added, at_s, key, length))
         self._num_added += 1
         self._lengths.add(length)
@@ -105,7 +105,7 @@ class Packer:
                 than its share, so that the last pages do not queue behind one engine while others idle.
             at_s: The moment, of the clock of `add`.
         """
-        while self._arrivals and self._arrivals[0][2] not in self._waiting:
+        while self._arrivals and self._waiting.get(self._arrivals[0][2]) != self._arrivals[0][0]:
             self._arrivals.popleft()
         if not self._arrivals:
             return None
@@ -168,9 +168,13 @@ class Packer:
         """Pages of a batch that is full, by number or by tokens."""
         size = self._sizes.get(name)
         if size is None:
-            most, allowed = self.limits.max_tokens, self.budget.allowance(name).size
-            size = self._sizes[name] = allowed if most is None else max(1, min(allowed, most // max(1, name)))
+            size = self._sizes[name] = self._within(self.budget.allowance(name).size, name)
         return size
+
+    def _within(self, size: int, longest: int) -> int:
+        """Of so many pages, each counted as long as the longest, what the limit of tokens allows; at least one."""
+        most = self.limits.max_tokens
+        return size if most is None else max(1, min(size, most // max(1, longest)))
 
     def _heed_budget(self) -> None:
         """What the budget has learned alters which buckets are full."""
@@ -181,7 +185,8 @@ class Packer:
 
     def _cut(self, name: int, why: Closed, oldest: _Key | None = None, *, most: int | None = None) -> Batch:
         """Take a run of a bucket in its order: the longest answers of what is left, else those most alike."""
-        entries, full = self._buckets[name], self._size_of(name)
+        entries, allowed = self._buckets[name], self.budget.allowance(name)
+        full = self._within(allowed.size, max(entry[2] for entry in entries))
         size = min(full, len(entries), most or full)
         first, last = 0, len(entries) - size
         if oldest is not None:
@@ -190,14 +195,14 @@ class Packer:
         start = last if why is Closed.REST else _most_alike(entries, first, last, size)
         chosen = entries[start : start + size]
         del entries[start : start + size]
-        if len(entries) < full:
+        if len(entries) < self._size_of(name):
             self._full.pop(name, None)
         if not entries:
             del self._buckets[name]
-        self._waiting.difference_update([entry[3] for entry in chosen])
-        allowed = self.budget.allowance(name)
-        is_full_by = Closed.SIZE if full == allowed.size else Closed.TOKENS
-        cut = Cut(allowed.size, allowed.reason, is_full_by if size == full else why)
+        for entry in chosen:
+            del self._waiting[entry[3]]
+        closed = Closed.SIZE if size == allowed.size else Closed.TOKENS if size == full or why is Closed.SIZE else why
+        cut = Cut(allowed.size, allowed.reason, closed)
         return Batch(name, tuple(sorted((entry[4] for entry in reversed(chosen)), key=_shortness)), cut=cut)
 
 

@@ -56,6 +56,8 @@ class Buckets(dict[int, BucketTotals]):
 
     def __add__(self, other: Buckets) -> Buckets:
         """Bucket by bucket."""
+        if not other or not self:
+            return self or other
         return Buckets({name: _either(self.get(name), other.get(name)) for name in sorted({*self, *other})})
 
     def whole(self) -> BucketTotals:

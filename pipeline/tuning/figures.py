@@ -114,11 +114,15 @@ class TunedBucket:
     def size_for(self, profile: Profile, max_latency_s: float | None = None) -> int:
         """The batch size that a profile takes; 1 if no size keeps its bounds.
 
-        `bulk` has the highest throughput and heeds no latency, `balanced` is the knee, and `interactive` the knee
-        within a bound, which is `PATIENCE` times the latency of the smallest batch where none is given.
+        `bulk` has the highest throughput, `balanced` is the knee, both within the bound if there is one, and
+        `interactive` the knee within a bound, which is `PATIENCE` times the latency of the smallest batch where none
+        is given.
         """
-        if profile == "bulk":
+        if profile == "bulk" and max_latency_s is None:
             return self.best().batch_size
+        if profile == "bulk":
+            kept = [f for f in self._roomy() if f.latency_p95_s <= (max_latency_s or 0.0)]
+            return max(kept, key=lambda f: (self.levels[f.batch_size], -f.batch_size)).batch_size if kept else 1
         if profile == "interactive" and max_latency_s is None:
             max_latency_s = PATIENCE * self.ran[0].latency_p95_s
         knee = self.knee(max_latency_s)

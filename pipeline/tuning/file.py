@@ -31,11 +31,26 @@ class Stale:
 
 
 def default_path() -> Path:
-    """$PAGEMILL_TUNING, or else ``pagemill/tuning.json`` where a person's settings lie."""
+    """$PAGEMILL_TUNING, or else ``pagemill/tuning.json`` where a person's settings lie.
+
+    Raises:
+        ConfigurationError: there is no such place, as for a user without a home.
+    """
     if told := os.environ.get("PAGEMILL_TUNING"):
+        return named_path(told)
+    return named_path(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "pagemill" / "tuning.json"
+
+
+def named_path(told: str) -> Path:
+    """A path as it was typed.
+
+    Raises:
+        ConfigurationError: it begins with the home of a user who has none.
+    """
+    try:
         return Path(told).expanduser()
-    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(home).expanduser() / "pagemill" / "tuning.json"
+    except RuntimeError as error:
+        raise ConfigurationError(f"there is no home folder for {told}: name a file with --tuning") from error
 
 
 def key_of(engine: type[Engine], options: object, identity: Identity) -> TuningKey:
@@ -111,6 +126,7 @@ def _write(path: Path, tunings: Sequence[Tuning]) -> None:
             try:
                 file.write(text + "\n")
                 file.flush()
+                os.fchmod(file.fileno(), 0o644)  # others on the machine may use it, too
                 os.fsync(file.fileno())
                 os.replace(file.name, path)
             except BaseException:

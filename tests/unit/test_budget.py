@@ -42,7 +42,8 @@ def test_a_size_never_falls_below_one_page_nor_grows_unasked(size: int, told: li
     for length, seconds, splits in told:
         allowed = budget.allowance(length).size
         budget.tell(length, allowed, seconds=seconds, oom_splits=splits)
-        assert 1 <= budget.allowance(length).size <= allowed
+        assert 1 <= budget.allowance(length).size <= size
+        assert allowed <= size
 
 
 @given(sizes, sizes, batches)
@@ -107,6 +108,19 @@ def test_after_it_was_halved_a_size_grows_again_but_not_to_where_it_failed():
     assert seen[-1] == Allowance(15, SizeReason.FASTER)
 
 
+def test_a_size_that_was_asked_for_and_halved_comes_back_to_just_below_what_failed():
+    budget = Budget(fixed(8, SizeReason.ASKED))
+    budget.tell(LENGTH, 8, seconds=1.0, oom_splits=1)
+    sizes = [allowed.size for allowed in _read(budget, seconds_a_batch=50.0, seconds_a_page=1.0)]
+    assert (sizes[0], max(sizes)) == (4, 7)
+
+
+def test_a_page_that_finds_no_memory_alone_says_nothing_of_batches():
+    budget = Budget(fixed(8, SizeReason.ASKED))
+    budget.tell(LENGTH, 1, seconds=1.0, oom_splits=1)
+    assert budget.allowance(LENGTH).size == 8
+
+
 def test_batches_that_are_not_full_say_nothing_of_a_size():
     budget = Budget(_growing(8, 99))
     for _ in range(10 * BATCHES_A_SIZE):
@@ -123,6 +137,16 @@ def test_nothing_grows_past_what_is_known_to_fit():
 # what the engine says of its memory
 
 ROOM = ((1000, 40), (2000, 20), (4000, 10))
+
+
+def test_memory_that_runs_out_lowers_what_the_memory_model_allows():
+    budget = Budget(fixed(8, SizeReason.ENGINE))
+    budget.learn_room([(10_000, 100)])
+    assert budget.allowance(LENGTH).size == 100
+    budget.tell(LENGTH, 100, seconds=1.0, oom_splits=1)
+    assert budget.allowance(LENGTH) == Allowance(50, SizeReason.OUT_OF_MEMORY)
+    assert budget.allowance(SHORTER) == Allowance(100, SizeReason.MEMORY_MODEL)
+    assert budget.allowance(2 * LONGER) == Allowance(50, SizeReason.OUT_OF_MEMORY)
 
 
 @pytest.mark.parametrize(("length", "pages"), [(10, 40), (bucket_of(700), 40), (1500, 20), (3000, 10), (50_000, 10)])

@@ -278,7 +278,15 @@ def test_a_run_halves_its_batches_when_memory_runs_out_and_the_rows_say_so(tmp_p
     assert report.totals.pages_by_status == {"ok": 40}
     limits = [(row["size_limit"], row["size_reason"], row["oom_splits"] > 0) for row in rows]
     assert limits[:3] == [(8, "engine", True), (4, "out_of_memory", True), (2, "out_of_memory", False)]
-    assert set(limits[2:]) == {(2, "out_of_memory", False)}
+    assert not any(ran_out for _, _, ran_out in limits[2:])
+    assert {limit for limit, _, _ in limits[2:]} <= {2, 3}
+
+
+def test_pages_that_find_no_memory_even_alone_do_not_make_batches_smaller(tmp_path: Path):
+    folder = _pages_alike(tmp_path / "in", 40)
+    run(_job(folder, tmp_path / "out", "oom_pages=3,20", "batch_size=8", window=8))
+    assert {row["size_limit"] for row in _sizes(tmp_path / "out")} == {8}
+    assert {row["page_index"] for row in _rows(tmp_path / "out") if row["error_code"] == "out_of_memory"} == {3, 20}
 
 
 def test_the_memory_model_of_an_engine_sets_the_size_and_the_rows_say_so(tmp_path: Path):

@@ -202,6 +202,16 @@ def test_what_is_said_of_the_size_of_a_batch_is_so(limit: BatchLimits, sizes: li
             assert batch.bucket * (len(batch.pages) + 1) > limit.max_tokens
 
 
+def test_tokens_are_counted_by_the_longest_page_and_not_by_the_edge_of_its_bucket():
+    packer = Packer.of(BatchLimits.of(9, 4, max_tokens=1000))
+    assert bucket_of(490) * 2 > 1000
+    for page in _pages([490] * 4):
+        packer.add(page)
+    batch = packer.take()
+    assert batch is not None
+    assert batch.lengths == [490, 490]
+
+
 def _closed(limit: BatchLimits, page_lengths: list[int], *, force: bool = False) -> Cut | None:
     packer = Packer.of(limit)
     for page in _pages(page_lengths):
@@ -382,6 +392,7 @@ def test_a_page_that_comes_again_goes_when_it_is_overdue_whatever_is_expected_of
     packer.add(a_sized_page(), 0.0)
     assert packer.take(force=True) is not None
     packer.add(a_sized_page(), 5.0)
+    assert packer.take(at_s=14.0) is None, "it has waited since it came again"
     batch = packer.take(at_s=15.0)
     assert batch is not None
     assert len(batch.pages) == 1

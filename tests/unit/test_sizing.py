@@ -71,7 +71,13 @@ def test_a_size_that_is_asked_for_is_taken_whatever_was_measured(tuned: Path, as
 @pytest.mark.parametrize("batch_size", ["auto", 0, "0"])
 @pytest.mark.parametrize(
     ("options", "size"),
-    [({}, 8), ({"profile": "bulk"}, 16), ({"profile": "interactive"}, 4), ({"max_latency": 1.2}, 2)],
+    [
+        ({}, 8),
+        ({"profile": "bulk"}, 16),
+        ({"profile": "bulk", "max_latency": 1.2}, 2),
+        ({"profile": "interactive"}, 4),
+        ({"max_latency": 1.2}, 2),
+    ],
 )
 def test_later_runs_take_what_a_profile_says_of_a_tuning(tuned: Path, batch_size: Any, options: Any, size: int):
     keep(tuned, _tuning(FakeEngine))
@@ -91,6 +97,7 @@ def test_a_run_says_that_it_follows_a_tuning(tuned: Path):
     said = "batch sizes as measured on 2026-12-03 (balanced): 8 up to length 1000, 8 up to length 4000"
     assert _prepared().sizing.said == said + "; 3 processes of 2 threads"
     assert _prepared(actors=1).sizing.said == said
+    assert _prepared(runner="local").sizing.said == said
 
 
 def test_processes_and_threads_are_those_that_read_most_unless_they_are_set(tuned: Path):
@@ -99,7 +106,9 @@ def test_processes_and_threads_are_those_that_read_most_unless_they_are_set(tune
     assert (prepared.sizing.actors, prepared.options.threads, prepared.spec.needs.num_cpus) == (3, 2, 2)
     set_by_hand = _prepared(actors=5)
     assert (set_by_hand.sizing.actors, set_by_hand.options.threads) == (0, 1)
-    assert _prepared(engine_options=("threads=4",)).options.threads == 4
+    for threads in (1, 4):
+        told = _prepared(engine_options=(f"threads={threads}",))
+        assert (told.sizing.actors, told.options.threads) == (0, threads)
     assert _prepared(ray_address="auto").sizing.actors == 0
 
 
@@ -111,6 +120,24 @@ def test_a_tuning_of_another_version_is_stale_and_the_line_says_what_to_do(tuned
     assert said is not None
     assert said.startswith(f"{tuned} is stale (device another card -> ")
     assert said.endswith("sizes come from the engine and its memory model; measure anew: pagemill tune --engine fake")
+    named = _prepared(tuning=str(tuned), engine_options=("read=false",)).sizing.said
+    assert named is not None
+    assert named.endswith(f"pagemill tune --engine fake --tuning {tuned} --engine-option read=false")
+
+
+def test_a_trade_that_is_asked_for_without_figures_to_choose_from_is_told(tuned: Path):
+    for options in ({"profile": "bulk"}, {"max_latency": 0.5}):
+        said = _prepared(**options).sizing.said
+        assert said is not None
+        assert said.endswith("none were: pagemill tune")
+
+
+def test_a_user_without_a_home_has_no_tuning_and_runs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("PAGEMILL_TUNING")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "~nobody-of-this-name")
+    said = _prepared().sizing.said
+    assert said is not None
+    assert said.startswith("no tuning is used: there is no home folder")
 
 
 def test_none_uses_none(tuned: Path):
@@ -140,7 +167,9 @@ def test_an_engine_that_shares_slots_among_batches_gets_slots(tuned: Path):
     assert not prepared.sizing.start.lowers
     assert prepared.sizing.start.ceiling_for is None
     asked = prepare(JobConfig(engine="hunyuan", engine_options=("slots=3",)), must_run=False)
-    assert asked.options.slots == 3
+    assert (asked.options.slots, asked.sizing.start.reason) == (3, SizeReason.ENGINE)
+    quick = prepare(JobConfig(engine="hunyuan", max_latency=1.35), must_run=False)
+    assert quick.options.slots == 4
 
 
 def test_batches_of_an_interactive_run_do_not_grow(tuned: Path):

@@ -76,8 +76,8 @@ def test_each_profile_takes_its_size():
     sizes = (figures(1, 10, 0.1), figures(2, 18, 0.12), figures(4, 30, 0.2), figures(8, 40, 0.4), figures(16, 41, 0.8))
     tuned = TunedBucket(100, (*sizes, figures(32, 0, 0, out_of_memory=True)), 1000)
     assert [tuned.size_for(profile) for profile in PROFILES] == [16, 8, 2]
-    assert [tuned.size_for(profile, 0.25) for profile in PROFILES] == [16, 4, 4]
-    assert [tuned.size_for(profile, 0.01) for profile in PROFILES] == [16, 1, 1]
+    assert [tuned.size_for(profile, 0.25) for profile in PROFILES] == [4, 4, 4]
+    assert [tuned.size_for(profile, 0.01) for profile in PROFILES] == [1, 1, 1]
     assert tuned.ceiling == 16
     assert tuned.is_bounded_by_memory
 

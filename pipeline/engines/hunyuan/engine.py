@@ -152,7 +152,8 @@ class HunyuanEngine(StreamingEngine):
         fits = self._fits(self._model)
         if fits is None or self.options.decode != "static":
             return ()
-        return tuple((edge(step), fits(edge(step))) for step in range(STEPS_OF_LENGTH))
+        slots = self.options.slots or SLOTS[self._device.type]
+        return tuple((edge(step), min(slots, fits(edge(step)))) for step in range(STEPS_OF_LENGTH))
 
     def _fits(self, model: PageModel) -> Any:
         from pipeline.engines.hunyuan.loading import card, model_size
