@@ -28,7 +28,7 @@ test:
 PIXELS = raster upright layer ink quarantine odd strange command untrusted repetition progress sizes guards grid
 
 coverage:
-	$(PYTHON) -m pytest --numprocesses 2 tests/unit --quiet --cov=pipeline --cov-report= $(PIXELS:%=--ignore-glob='*/test_%*.py')
+	$(PYTHON) -m pytest --numprocesses 2 tests/unit --hypothesis-profile=short --quiet --cov=pipeline --cov-report= $(PIXELS:%=--ignore-glob='*/test_%*.py')
 	$(PYTHON) -m coverage report --include='$(pure_files)' --fail-under=100
 
 samples:

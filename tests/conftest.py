@@ -2,8 +2,8 @@
 
 Batch sizes that were measured on the machine of whoever runs the tests are not used.
 
-The profile `steady` is the default: the same examples every time, so that a red test stays red. Look for new
-examples with ``pytest --hypothesis-profile=search``.
+The profile `steady` is the default: the same examples every time, so that a red test stays red; `short` takes fewer of
+them, enough to see which lines are run. Look for new examples with ``pytest --hypothesis-profile=search``.
 """
 
 from __future__ import annotations
@@ -26,5 +26,8 @@ settings.register_profile(
 )
 settings.register_profile(
     "search", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=_SLOW_MACHINES
+)
+settings.register_profile(
+    "short", max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=_SLOW_MACHINES
 )
 settings.load_profile("steady")

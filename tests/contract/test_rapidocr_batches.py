@@ -86,7 +86,7 @@ def assert_same(found: Sequence[Recognition], expected: Sequence[Recognition]) -
             assert line.score == pytest.approx(twin.score, abs=SAME_SCORE)
 
 
-@pytest.mark.parametrize(("seed", "batch_size"), [(0, None), (1, 5), (2, 2)])
+@pytest.mark.parametrize(("seed", "batch_size"), [(0, None), (1, 4)])
 def test_a_page_reads_the_same_in_any_company(
     rapid: RapidOcrEngine, pages: list[Raster], alone: list[Recognition], seed: int, batch_size: int | None
 ):

@@ -218,7 +218,7 @@ def test_a_job_file_sets_options_a_flag_beats_it_and_an_unknown_key_names_the_ne
     totals = json.loads(done.stdout)
     assert (totals["pages"], totals["batches"], totals["engine"]) == (3, 1, "fake")
     resolved = json.loads(duckdb.sql(f"SELECT config FROM '{tmp_path}/out/runs/*/*.parquet'").fetchall()[0][0])
-    assert (resolved["batch_size"], resolved["engine"]) == (3, "fake")
+    assert (resolved["batch_size"], resolved["engine"]) == ("3", "fake")
     job.write_text("\n".join([*lines, "batchsize = 1"]))
     assert_one_line_error(run_batch("--config", job), 2, "unknown key 'batchsize'; did you mean 'batch_size'?")
 
