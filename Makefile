@@ -22,7 +22,7 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest --numprocesses 3 --dist loadfile
+	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile
 
 # Tests of what draws pixels, of files and of storage run none of these modules that the others do not.
 PIXELS = raster upright layer ink quarantine odd strange command untrusted repetition progress sizes guards grid
