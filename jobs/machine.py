@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipeline import __version__
 from pipeline.config import JobConfig
-from pipeline.tuning.memory import machine_bytes
+from pipeline.engines.hardware import versions_of
+from pipeline.tuning.memory import machine_bytes, physical_bytes
 
 _MOST_RASTER_BYTES, _USUAL_RASTERS_MB = 4_000_000_000, 768
 """Memory for rasters that wait: at most, since Ray's store is 2.5 times that, and of more than 10 GB it refuses to go
@@ -32,22 +31,7 @@ _REPORTED_PACKAGES = (
 def versions() -> dict[str, str]:
     """Of Pagemill, Python, and the libraries that can alter what comes out, as far as they are installed."""
     found = {"pagemill": __version__, "python": platform.python_version()}
-    return found | _installed(_REPORTED_PACKAGES)
-
-
-def _installed(packages: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for name in packages:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def memory_bytes() -> int:
-    """All of the machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return found | dict(versions_of(_REPORTED_PACKAGES))
 
 
 def machine() -> dict[str, Any]:
@@ -56,7 +40,7 @@ def machine() -> dict[str, Any]:
         "node": platform.node(),
         "system": platform.platform(),
         "cpus": os.cpu_count(),
-        "memory_bytes": memory_bytes(),
+        "memory_bytes": physical_bytes(),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from jobs.prepare import Prepared, prepare
-from pipeline.batch import Batch
+from pipeline.batch import Batch, padding_share
 from pipeline.config import JobConfig
 from pipeline.document import Source
 from pipeline.errors import ConfigurationError, PageFault
@@ -74,7 +74,7 @@ class Plan:
                 "pages": b.pages,
                 "batches": b.batches,
                 "batch_size": b.batch_size,
-                "padding_ratio": round(_ratio(b.padded_tokens, b.tokens), 6),
+                "padding_ratio": round(padding_share(b.padded_tokens, b.tokens), 6),
                 "smallest_px": b.smallest_px,
                 "largest_px": b.largest_px,
             }
@@ -209,7 +209,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         padded = sum(b.padded_tokens for b in plan.buckets.values())
         tokens = sum(b.tokens for b in plan.buckets.values())
         batches = sum(b.batches for b in plan.buckets.values())
-        yield f"{'all':>8} {plan.pages:>7} {batches:>8} {'':>9} {_ratio(padded, tokens):>8.1%}"
+        yield f"{'all':>8} {plan.pages:>7} {batches:>8} {'':>9} {padding_share(padded, tokens):>8.1%}"
     for where, code, message in plan.unreadable[:20]:
         yield f"cannot read {where}: {code}, {message}"
     if len(plan.unreadable) > 20:
@@ -217,14 +217,10 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 
 def _bucket_line(name: str, bucket: BucketPlan) -> str:
-    ratio = _ratio(bucket.padded_tokens, bucket.tokens)
+    ratio = padding_share(bucket.padded_tokens, bucket.tokens)
     smallest, largest = ("{} x {}".format(*size) for size in (bucket.smallest_px, bucket.largest_px))
     sizes = smallest if smallest == largest else f"{smallest} to {largest}"
     return f"{name:>8} {bucket.pages:>7} {bucket.batches:>8} {bucket.batch_size:>9} {ratio:>8.1%}  {sizes}"
-
-
-def _ratio(padded: int, tokens: int) -> float:
-    return padded / (padded + tokens) if padded + tokens else 0.0
 
 
 def _size(num_bytes: float) -> str:

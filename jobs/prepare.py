@@ -59,8 +59,8 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
     options = engine.read_options(engine_pairs(config, engine))
     if must_run and engine.needs_model and not options.model:
         Checkpoint.resolve("")
-    sizes = sizing(config, engine, options, engine.spec(options))
-    spec = engine.spec(sizes.options)
+    sizes = sizing(config, engine, options)
+    spec = sizes.spec
     rule = replace(
         spec.raster,
         dpi=config.dpi or spec.raster.dpi,

@@ -23,28 +23,29 @@ NO_TUNING = "none"
 class Sizing:
     """The sizes to begin with, the engine's options with what a tuning has chosen of them, and processes (0: not said).
 
-    `said` is a line for the person who has started the run.
+    `spec` is the engine's declaration under these options, `said` a line for the person who has started the run.
     """
 
     start: Start
     options: Any
+    spec: Spec
     actors: int = 0
     said: str | None = None
 
 
-def sizing(config: JobConfig, engine: type[Engine], options: Any, spec: Spec) -> Sizing:
+def sizing(config: JobConfig, engine: type[Engine], options: Any) -> Sizing:
     """Look for a tuning of this engine as it is configured, unless a batch size was asked for.
 
     Raises:
         ConfigurationError: a file that was named is not there, or no tuning file.
     """
-    needs, asked = spec.needs, config.asked_batch_size
+    spec, asked = engine.spec(options), config.asked_batch_size
     if asked:
-        return Sizing(_start_of(needs, asked, SizeReason.ASKED), options)
+        return Sizing(_start_of(spec.needs, asked, SizeReason.ASKED), options, spec)
     found, said = _found(config, engine, options, spec)
-    if isinstance(found, Tuning):
-        return _tuned(config, engine, options, found)
-    return Sizing(_start_of(needs, needs.batch_size, SizeReason.ENGINE), options, said=said)
+    if found is not None:
+        return _tuned(config, engine, options, spec, found)
+    return Sizing(_start_of(spec.needs, spec.needs.batch_size, SizeReason.ENGINE), options, spec, said=said)
 
 
 def _found(config: JobConfig, engine: type[Engine], options: Any, spec: Spec) -> tuple[Tuning | None, str | None]:
@@ -90,24 +91,25 @@ def _start_of(needs: Needs, size: int, reason: SizeReason) -> Start:
     return replace(fixed(size, reason), lowers=needs.batches_at_once == 1)
 
 
-def _tuned(config: JobConfig, engine: type[Engine], options: Any, tuning: Tuning) -> Sizing:
+def _tuned(config: JobConfig, engine: type[Engine], options: Any, spec: Spec, tuning: Tuning) -> Sizing:
     """What a tuning says: batch sizes, or slots for an engine that shares them among batches, and processes."""
     bound = config.max_latency or None
     profile: Any = config.profile
     sizes = {tuned.bucket: tuned.size_for(profile, bound) for tuned in tuning.buckets}
     actors, threads = _processes(config, tuning)
     wide = _wide(engine, options, sizes, bound)
-    chosen = replace(options, **wide, **threads) if wide or threads else options
-    needs = engine.spec(chosen).needs
-    start = _start_of(needs, needs.batch_size, SizeReason.TUNED if wide else SizeReason.ENGINE)
-    if needs.batches_at_once == 1:
+    if wide or threads:
+        options = replace(options, **wide, **threads)
+        spec = engine.spec(options)
+    start = _start_of(spec.needs, spec.needs.batch_size, SizeReason.TUNED if wide else SizeReason.ENGINE)
+    if spec.needs.batches_at_once == 1:
         start = Start(
             lambda length: tuning.batch_size(length, profile, bound),
             SizeReason.TUNED,
             tuning.ceiling,
             grows=profile != "interactive" and bound is None,
         )
-    return Sizing(start, chosen, actors, _told(config, tuning, sizes, actors))
+    return Sizing(start, options, spec, actors, _told(config, tuning, sizes, actors))
 
 
 def _wide(engine: type[Engine], options: Any, sizes: dict[int, int], bound: float | None) -> dict[str, int]:

@@ -18,7 +18,6 @@ from pipeline.tuning.search import SIZES
 MAX_BATCH = {"cuda": 256, "cpu": 64}
 """Largest size that is tried, if nobody says."""
 
-
 _LEAST = {"pages_per_trial": 1, "repeats": 1, "buckets": 1}
 
 
@@ -26,16 +25,16 @@ _LEAST = {"pages_per_trial": 1, "repeats": 1, "buckets": 1}
 class TuneOptions:
     """See the help of the command. `path` is the file of tunings, `picture` the beginning of the pictures' names."""
 
-    sizes: tuple[int, ...] = ()
-    max_batch: int = 0
-    pages_per_trial: int = 16
-    repeats: int = 3
-    buckets: int = 4
-    minutes: float = 10.0
-    max_latency: float | None = None
-    profile: Profile = "balanced"
-    path: Path = Path("tuning.json")
-    picture: Path = Path("tuning")
+    sizes: tuple[int, ...]
+    max_batch: int
+    pages_per_trial: int
+    repeats: int
+    buckets: int
+    minutes: float
+    max_latency: float | None
+    profile: Profile
+    path: Path
+    picture: Path
 
     @classmethod
     def of(cls, job: JobConfig, *, sizes: str, picture: str, minutes: float, **counts: int) -> TuneOptions:

@@ -34,6 +34,12 @@ class Cut:
     closed: Closed
 
 
+def padding_share(padded_tokens: int, tokens: int) -> float:
+    """Padding's share of the padded whole, 0 to 1."""
+    whole = padded_tokens + tokens
+    return padded_tokens / whole if whole else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """One engine call: `pages` of one `bucket`, longest first. `attempt` counts from one.
@@ -69,8 +75,7 @@ class Batch:
     @property
     def padding_ratio(self) -> float:
         """Padding's share of the padded whole, 0 to 1."""
-        whole = max(self.lengths) * len(self.pages)
-        return self.padded_tokens / whole if whole else 0.0
+        return padding_share(self.padded_tokens, sum(self.lengths))
 
     def halves(self) -> list[Batch]:
         """The same pages as one or two batches for another attempt: how a fault is narrowed to its page."""

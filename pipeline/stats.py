@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from pipeline.batch import padding_share
 from pipeline.result import BatchReport, PageResult, Status
 
 
@@ -37,8 +38,7 @@ class BucketTotals:
     @property
     def padding_ratio(self) -> float:
         """Padding's share of the padded whole, 0 to 1."""
-        whole = self.length_tokens + self.padded_tokens
-        return self.padded_tokens / whole if whole else 0.0
+        return padding_share(self.padded_tokens, self.length_tokens)
 
     @property
     def idle_ratio(self) -> float | None:
@@ -82,10 +82,6 @@ class Totals:
     pages_by_status: Mapping[str, int] = field(default_factory=_counter)
     failures_by_code: Mapping[str, int] = field(default_factory=_counter)
     characters: int = 0
-    batches: int = 0
-    batched_pages: int = 0
-    length_tokens: int = 0
-    padded_tokens: int = 0
     raster_s: float = 0.0
     engine_s: float = 0.0
     raster_bytes: int = 0
@@ -99,6 +95,9 @@ class Totals:
     def as_dict(self) -> dict[str, object]:
         """Plain numbers and dictionaries, for JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        whole = self.buckets.whole()
+        values |= {"batches": whole.batches, "batched_pages": whole.pages}
+        values |= {"length_tokens": whole.length_tokens, "padded_tokens": whole.padded_tokens}
         values["buckets"] = {str(name): asdict(bucket) for name, bucket in self.buckets.items()}
         return {name: dict(v) if isinstance(v, Mapping) else v for name, v in values.items()}
 
@@ -110,8 +109,17 @@ class Totals:
     @property
     def padding_ratio(self) -> float:
         """Padding's share of all tokens the engine was given, 0 to 1."""
-        whole = self.length_tokens + self.padded_tokens
-        return self.padded_tokens / whole if whole else 0.0
+        return self.buckets.whole().padding_ratio
+
+    @property
+    def batches(self) -> int:
+        """Batches that were read."""
+        return self.buckets.whole().batches
+
+    @property
+    def batched_pages(self) -> int:
+        """Pages in them that were told of."""
+        return self.buckets.whole().pages
 
 
 def of_result(result: PageResult) -> Totals:
@@ -130,15 +138,7 @@ def of_result(result: PageResult) -> Totals:
 
 def of_batch(report: BatchReport) -> Totals:
     """One batch's contribution; of one that was cut short, those of its pages that were told of."""
-    batch = report.batch
-    return Totals(
-        batches=1,
-        batched_pages=report.num_pages,
-        length_tokens=sum(batch.lengths),
-        padded_tokens=batch.padded_tokens,
-        engine_s=report.total_s or 0.0,
-        buckets=Buckets({batch.bucket: _of_bucket(report)}),
-    )
+    return Totals(engine_s=report.total_s or 0.0, buckets=Buckets({report.batch.bucket: _of_bucket(report)}))
 
 
 def _of_bucket(report: BatchReport) -> BucketTotals:

@@ -14,7 +14,7 @@ from pipeline.engines.engine import Engine
 from pipeline.errors import EngineLostError
 from pipeline.tuning.sheet import Sheet
 from pipeline.tuning.trial import Trial
-from pipeline.tuning.worker import Loaded, Order, Read, Trouble, serve
+from pipeline.tuning.worker import Order, Read, Ready, Trouble, serve
 
 KILLED_FOR_MEMORY = -int(signal.SIGKILL)
 """The kernel ends the largest process this way when memory is short; nothing else here does."""
@@ -28,8 +28,7 @@ class Bench:
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
         self._order: Order | None = None
-        self._has_loaded = True
-        self.loaded: Loaded | None = None
+        self._loaded: Ready | None = None
 
     def __enter__(self) -> Bench:
         return self
@@ -45,9 +44,9 @@ class Bench:
         self._process = context.Process(target=serve, args=arguments, name="pagemill-tune", daemon=True)
         self._process.start()
         theirs.close()
-        self._has_loaded = False
+        self._loaded = None
 
-    def ready(self) -> Loaded:
+    def ready(self) -> Ready:
         """Wait until the engine has loaded.
 
         Raises:
@@ -55,15 +54,13 @@ class Bench:
         """
         if self._process is None:
             self.start()
-        if not self._has_loaded:
+        if self._loaded is None:
             answer = self._answer()
-            if not isinstance(answer, Loaded):
+            if not isinstance(answer, Ready):
                 said = answer.text if isinstance(answer, Trouble) else f"its process died: {_how(answer)}"
                 raise EngineLostError(f"engine {self._engine.name} cannot be loaded: {said}")
-            self._has_loaded, self.loaded = True, answer
-        if self.loaded is None:  # pragma: no cover (set above, or by an earlier process)
-            raise EngineLostError(f"engine {self._engine.name} did not say that it had loaded")
-        return self.loaded
+            self._loaded = answer
+        return self._loaded
 
     def measure(self, order: Order) -> Read:
         """Carry out an order; an engine killed for memory gives a trial that says so.

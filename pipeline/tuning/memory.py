@@ -29,9 +29,14 @@ def peak_bytes(status: Path = STATUS) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def physical_bytes() -> int:
+    """All of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def machine_bytes() -> int:
     """Memory of the machine, or what a container may take of it."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    found = [physical_bytes()]
     for path in CGROUP_LIMITS:
         with suppress(OSError, ValueError):  # "max" is no number
             found.append(int(path.read_text(encoding="ascii")))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pipeline.batch import Batch
+from pipeline.batch import Batch, padding_share
 from pipeline.engines.engine import Engine
 from pipeline.errors import DeviceBusyError, DeviceOutOfMemoryError, ErrorCode
 from pipeline.page import Raster
@@ -33,7 +33,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class Ready:
     """The engine is ready: what it has to say, and the memory of its device, as far as others do not hold it."""
 
     notice: str | None
@@ -61,7 +61,7 @@ def serve(connection: Connection, engine: type[Engine], options: Any, sheets: Se
     os.dup2(2, 1)
     try:
         loaded = engine(options)
-        connection.send(Loaded(loaded.notice, _capacity(on_gpu)))
+        connection.send(Ready(loaded.notice, _capacity(on_gpu)))
     except Exception as error:
         connection.send(Trouble(_said(error)))
         return
@@ -151,8 +151,7 @@ def _written(read: Sequence[Outcome]) -> Iterator[int]:
 
 
 def _padding(batches: Sequence[Batch]) -> float:
-    padded, tokens = sum(batch.padded_tokens for batch in batches), sum(sum(batch.lengths) for batch in batches)
-    return padded / (padded + tokens) if padded + tokens else 0.0
+    return padding_share(sum(batch.padded_tokens for batch in batches), sum(sum(batch.lengths) for batch in batches))
 
 
 def _capacity(on_gpu: bool) -> int:
