@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from tqdm import tqdm
@@ -55,6 +57,30 @@ def tune(config: JobConfig, told: TuneOptions) -> TuneReport:
         return _Tune(config, prepared, told, gather(config, prepared, wanted)).report()
 
 
+def _nobody_asks() -> None:
+    pass
+
+
+@contextmanager
+def heeding_ctrl_c() -> Iterator[Callable[[], None]]:
+    """Ctrl-C interrupts at once; where the exception is lost (in a destructor, say), the function given raises it."""
+    hits: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        hits.append(number)
+        signal.default_int_handler(number, frame)
+
+    def check() -> None:
+        if hits:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @dataclass(slots=True)
 class _Tune:
     config: JobConfig
@@ -64,6 +90,7 @@ class _Tune:
     notes: list[str] = field(default_factory=list)
     problem: str | None = None
     interrupted: bool = False
+    check: Callable[[], None] = _nobody_asks
     num_read: int = 0
     search: Search | None = None
     team: Team | None = None
@@ -73,8 +100,10 @@ class _Tune:
         self.notes += self.pages.notes
         started = time.monotonic()
         try:
-            self._measure_sizes(started)
-            self._measure_team(until=started + self.told.minutes * 60)
+            with heeding_ctrl_c() as check:
+                self.check = check
+                self._measure_sizes(started)
+                self._measure_team(until=started + self.told.minutes * 60)
         except KeyboardInterrupt:
             self.interrupted = True
             self.notes.append("stopped: what was measured is shown here, and is not kept")
@@ -135,7 +164,7 @@ class _Tune:
         tuned = max(found, key=lambda tuned: self.pages.num_seen[tuned.bucket])
         order = self._order(Ask(tuned.bucket, tuned.size_for(self.told.profile, self.told.max_latency), 0))
         sheets, repeats = self.pages.sheets, self.told.repeats
-        self.team, note = best_team(self.prepared, sheets, order, until=until, repeats=repeats)
+        self.team, note = best_team(self.prepared, sheets, order, until=until, repeats=repeats, check=self.check)
         self.notes += filter(None, [note])
 
     def _warm_up(self, bench: Bench) -> None:
@@ -148,6 +177,7 @@ class _Tune:
         seconds_a_page: dict[int, float] = {}
         with tqdm(desc="measuring", unit=" trials", leave=False, disable=None) as bar:
             while (ask := search.ask()) is not None:
+                self.check()
                 order = self._order(ask)
                 num_pages = sum(map(len, order.batches))
                 expected = seconds_a_page.get(ask.bucket, 0.0) * num_pages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from statistics import median
@@ -44,11 +44,18 @@ def teams(cores: int, memory_bytes_each: int, memory_bytes: int) -> list[Team]:
 
 
 def best_team(
-    prepared: Prepared, sheets: Sequence[Sheet], order: Order, *, until: float, repeats: int
+    prepared: Prepared,
+    sheets: Sequence[Sheet],
+    order: Order,
+    *,
+    until: float,
+    repeats: int,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[Team | None, str | None]:
     """The team with fewest processes among those that read nearly as much as the best, and what there is to say.
 
-    Each team is loaded anew for each repeat, in turns, so that the machine's drift meets all of them alike.
+    Each team is loaded anew for each repeat, in turns, so that the machine's drift meets all of them alike. `check` is
+    called before each, and may raise.
 
     Raises:
         EngineLostError: a process cannot be loaded or dies.
@@ -59,6 +66,7 @@ def best_team(
     with tqdm(desc="measuring processes", total=len(choices) * repeats, leave=False, disable=None) as bar:
         for _ in range(repeats):
             for team in choices:
+                check()
                 started = time.monotonic()
                 if started + slowest > until:
                     return _best(found)

@@ -206,9 +206,12 @@ def test_ctrl_c_shows_what_was_measured_and_keeps_nothing(pages: Path, tmp_path:
     words = command(pages, *fake("batch_s=0.05"), "--read-blank", "--tuning", tmp_path / "t.json", "--sizes", "1,2,4")
     words += ["--repeats", "50"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(8)
+        time.sleep(5)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130, err
     assert "stopped" in out + err
     assert "Traceback" not in err
