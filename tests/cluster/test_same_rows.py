@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,22 +55,22 @@ def processes_named(name: str) -> list[int]:
 
 
 def kill_soon(name: str, times: int) -> Callable[[], int]:
-    """Kill a worker of this name as soon as there is one, again and again; gives what waits and says how often."""
+    """Kill a worker of this name as soon as there is one, again and again; gives what ends it and says how often."""
     killed: set[int] = set()
+    is_over = threading.Event()
 
     def hunt() -> None:
-        give_up = time.monotonic() + 60
-        while len(killed) < times and time.monotonic() < give_up:
+        while len(killed) < times and not is_over.wait(0.1):
             for pid in set(processes_named(name)) - killed:
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
                 break
-            time.sleep(0.5)
 
     thread = threading.Thread(target=hunt, daemon=True)
     thread.start()
 
     def num_killed() -> int:
+        is_over.set()
         thread.join()
         return len(killed)
 
