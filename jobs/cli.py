@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -210,6 +211,35 @@ def _verify(
     verdict = verify(out, inputs or (), hash_inputs=not no_hash)
     print(verdict.as_json() if as_json else verdict.as_text())
     raise typer.Exit(verdict.exit_code)
+
+
+@app.command(name="query")
+def _query(
+    out: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="OUT", help="The folder that runs have written to.", show_default=False),
+    ] = None,
+    asked: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="SQL", help="SQL for DuckDB, or the name of a question.", show_default=False),
+    ] = None,
+    values: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--set", metavar="NAME=VALUE", help="A value for $NAME in the SQL; repeat it for more."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout.")] = False,
+) -> None:
+    """Ask an output something: SQL over pages, documents, batches, runs and latest, or a question by its name.
+
+    Without SQL it lists the questions that have a name.
+    """
+    from jobs import query
+
+    if asked is None:
+        print(query.as_text(query.questions()))
+        return
+    answer = query.query(out or "", asked, values or ())
+    print(answer.as_json() if as_json else answer.as_text(shutil.get_terminal_size((200, 24)).columns))
 
 
 @app.command(name="engines")

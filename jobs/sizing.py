@@ -13,7 +13,7 @@ from pipeline.config import ENGINE_FLAGS, JobConfig
 from pipeline.engines.engine import Engine, Needs, Spec
 from pipeline.errors import ConfigurationError
 from pipeline.tuning.file import Stale, default_path, find, key_of, named_path
-from pipeline.tuning.tuning import Tuning
+from pipeline.tuning.tuning import Tuning, team_in_words
 
 NO_TUNING = "none"
 """What the option `tuning` says where none is to be used."""
@@ -132,5 +132,5 @@ def _processes(config: JobConfig, tuning: Tuning) -> tuple[int, dict[str, int]]:
 
 def _told(config: JobConfig, tuning: Tuning, sizes: dict[int, int], actors: int) -> str:
     said = ", ".join(f"{size} up to length {bucket}" for bucket, size in sizes.items())
-    processes = f"; {actors} processes of {tuning.threads} threads" if actors and tuning.threads else ""
+    processes = f"; {team_in_words(actors, tuning.threads)}" if actors and tuning.threads else ""
     return f"batch sizes as measured on {tuning.measured_at[:10]} ({config.profile}): {said}{processes}"

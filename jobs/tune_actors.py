@@ -16,6 +16,7 @@ from pipeline.tuning.bench import Bench
 from pipeline.tuning.figures import MEMORY_SHARE, WITHIN
 from pipeline.tuning.memory import machine_bytes
 from pipeline.tuning.sheet import Sheet
+from pipeline.tuning.tuning import team_in_words
 from pipeline.tuning.worker import Order
 
 _MOST_TEAMS = 5
@@ -70,7 +71,7 @@ def best_team(
                 started = time.monotonic()
                 if started + slowest > until:
                     return _best(found)
-                bar.set_description(f"measuring {team.actors} processes of {team.threads} threads", refresh=False)
+                bar.set_description(f"measuring {team_in_words(team.actors, team.threads)}", refresh=False)
                 found[team].append(_measured(team, prepared, sheets, order))
                 slowest = max(slowest, time.monotonic() - started)
                 bar.update()

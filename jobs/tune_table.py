@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.tuning.figures import Profile, SizeFigures, TunedBucket
-from pipeline.tuning.tuning import Tuning
+from pipeline.tuning.tuning import Tuning, team_in_words
 
 HEAD = ("batch", "memory", "pages/s", "tokens/s", "latency", "95 %", "idle", "padding", "gain", "")
 _SECTION_HEAD = ("batch", "memory", "pages/s", "tokens/s", "latency, median (95 %)", "gain over one", "")
@@ -107,7 +107,7 @@ def _section(tuning: Tuning, profile: Profile, max_latency_s: float | None) -> I
             yield "| " + " | ".join(cells).rstrip() + " |"
     if tuning.actors and tuning.threads:
         yield ""
-        yield f"{tuning.actors} processes of {tuning.threads} threads each read most on this machine."
+        yield f"{team_in_words(tuning.actors, tuning.threads)}: so most is read on this machine."
 
 
 def number(value: float) -> str:

@@ -148,3 +148,9 @@ def _checked(what: str, values: Any, wanted: type) -> dict[str, Any]:
         if type(values[name]) not in allowed:
             raise ValueError(f"{name} of {what} cannot be {values[name]!r}")
     return dict(values)
+
+
+def team_in_words(actors: int, threads: int) -> str:
+    """``2 processes of 1 thread each``."""
+    processes = "1 process" if actors == 1 else f"{actors} processes"
+    return f"{processes} of {threads} thread{'' if threads == 1 else 's'}{'' if actors == 1 else ' each'}"

@@ -95,7 +95,7 @@ def test_each_bucket_has_its_own_size_and_longer_pages_fewer(tuned: Path):
 def test_a_run_says_that_it_follows_a_tuning(tuned: Path):
     keep(tuned, _tuning(FakeEngine))
     said = "batch sizes as measured on 2026-12-03 (balanced): 8 up to length 1000, 8 up to length 4000"
-    assert _prepared().sizing.said == said + "; 3 processes of 2 threads"
+    assert _prepared().sizing.said == said + "; 3 processes of 2 threads each"
     assert _prepared(actors=1).sizing.said == said
     assert _prepared(runner="local").sizing.said == said
 

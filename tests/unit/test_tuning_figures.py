@@ -15,7 +15,7 @@ from pipeline.engines.engine import Identity, Premises
 from pipeline.tuning.estimate import bucket_of_trials, figures_of, levels
 from pipeline.tuning.figures import MEMORY_SHARE, PATIENCE, PROFILES, WITHIN, SizeFigures, TunedBucket
 from pipeline.tuning.trial import Ask, Trial
-from pipeline.tuning.tuning import Tuning, TuningKey
+from pipeline.tuning.tuning import Tuning, TuningKey, team_in_words
 from pipeline.tuning.unimodal import unimodal
 
 rates = st.floats(0.1, 1000.0)
@@ -240,3 +240,12 @@ def test_what_has_changed_is_said_old_first():
     assert KEY.changes_to(KEY) == ()
     assert KEY.is_kin_of(other)
     assert not KEY.is_kin_of(replace(KEY, model="other"))
+
+
+def test_processes_and_threads_are_told_in_whole_words():
+    assert [team_in_words(*team) for team in ((1, 1), (1, 4), (2, 1), (3, 2))] == [
+        "1 process of 1 thread",
+        "1 process of 4 threads",
+        "2 processes of 1 thread each",
+        "3 processes of 2 threads each",
+    ]
