@@ -22,13 +22,15 @@ from hypothesis import strategies as st
 from pipeline.errors import ErrorCode
 
 from .damage import Hit, damaged, strokes
-from .examiner import Examiner, Seen
+from .examiner import Examiner
 from .seeds import SEEDS
 from .worker import MAX_PAGES
 
 EXAMPLES = int(os.environ.get("PAGEMILL_FUZZ_EXAMPLES", "0"))
 KEEP = os.environ.get("PAGEMILL_FUZZ_KEEP")
 QUICK_EXAMPLES = 350
+UNPACKED_BYTES = 1 << 20
+"""More than any file in a seed that is an archive holds."""
 settings.register_profile("fuzz", max_examples=EXAMPLES or QUICK_EXAMPLES, derandomize=not EXAMPLES)
 
 
@@ -71,18 +73,36 @@ def test_a_damaged_file_has_exactly_one_outcome_for_each_page(
         seen = examiner.examine(path)
         if seen.died and KEEP:
             shutil.copy(path, Path(KEEP) / f"{examiner.num_deaths}-{name}")
-        assert_each_page_has_one_outcome(seen, len(data))
+        assert_each_page_has_one_outcome(seen.answer, len(data))
 
     holds()
 
 
-def assert_each_page_has_one_outcome(seen: Seen, num_bytes: int) -> None:
-    failure = seen.answer.get("failure")
+def test_an_xps_that_has_become_an_archive_of_files_is_opened_as_one(
+    wholes: dict[str, bytes], examiner: Examiner, tmp_path: Path
+) -> None:
+    """So it is once its directory names no fixed documents: found where damage was drawn in another order of tests."""
+    data = damaged(wholes["a.xps"], [Hit("insert", 0.8125, 0.0, 1, b"0")], b"")
+    path = tmp_path / "a.xps"
+    path.write_bytes(data)
+    answer = examiner.examine(path).answer
+    assert answer["members"]
+    assert_each_page_has_one_outcome(answer, len(data))
+
+
+def assert_each_page_has_one_outcome(answer: dict[str, Any], num_bytes: int) -> None:
+    failure = answer.get("failure")
     if failure is not None:
         assert failure[0] in tuple(ErrorCode)
         assert_one_line(failure[1])
         return
-    count, pages = seen.answer["count"], seen.answer["pages"]
+    if "members" in answer:
+        assert answer["members"], "an archive holds a file at least"
+        for member in answer["members"]:
+            assert "members" not in member, "no archive is opened within another"
+            assert_each_page_has_one_outcome(member, UNPACKED_BYTES)
+        return
+    count, pages = answer["count"], answer["pages"]
     assert 1 <= count <= num_bytes, "each page takes a byte at least"
     assert [index for index, *_ in pages] == list(range(min(count, MAX_PAGES)))
     for _, code, message, _ in pages:

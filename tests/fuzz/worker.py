@@ -22,10 +22,19 @@ MAX_PAGES = 6
 
 
 def answer(path: str, limits: RasterLimits, *, alone: bool) -> dict[str, Any]:
-    """Why the document has no pages, or how many it has and what became of them, in the order told."""
-    (found,) = probe_sources([Source(uri_of_path(path))], limits, alone=alone)
+    """Why the document has no pages, or how many it has and what became of them, in the order told.
+
+    Of an archive, which a damaged XPS may be, the same for each of its first `MAX_PAGES` files.
+    """
+    return _answer(Source(uri_of_path(path)), limits, alone=alone)
+
+
+def _answer(source: Source, limits: RasterLimits, *, alone: bool) -> dict[str, Any]:
+    (found,) = probe_sources([source], limits, alone=alone)
     if found.failure is not None:
         return {"failure": [str(found.failure.code), found.failure.message]}
+    if found.members:
+        return {"members": [_answer(member, limits, alone=alone) for member in found.members[:MAX_PAGES]]}
     document = found.document
     count = document.page_count or 0
     pieces = [Piece(document, 0, min(count, MAX_PAGES))]
