@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -236,10 +235,10 @@ def _query(
     from jobs import query
 
     if asked is None:
-        print(query.as_text(query.questions()))
+        print(query.listing())
         return
     answer = query.query(out or "", asked, values or ())
-    print(answer.as_json() if as_json else answer.as_text(shutil.get_terminal_size((200, 24)).columns))
+    print(answer.as_json() if as_json else answer.as_text())
 
 
 @app.command(name="engines")

@@ -10,6 +10,7 @@ import glob
 import io
 import json
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ConfigurationError
+from pipeline.option import nearest, parse_pairs
 from pipeline.parquet import part_keys
 from pipeline.store import Store
 from pipeline.table import SCHEMAS
 
 QUERIES = Path(__file__).parent / "queries"
+_NAME = re.compile(r"\$(\w+)")
 _PARAMETER = re.compile(r"-- \$(\w+) = ([^:\n]*): (.+)")
 _MOST_ROWS = 200
 _WIDTH = 200
@@ -55,16 +58,31 @@ class Question:
         parameters = tuple(Parameter(name, value.strip(), what) for name, value, what in _PARAMETER.findall(text))
         return cls(path.stem, text.partition("\n")[0].removeprefix("-- "), parameters, text)
 
+    def filled(self, values: Sequence[str]) -> dict[str, str]:
+        """Its parameters, those that are not among `values`, NAME=VALUE each, by their defaults.
 
-def questions() -> list[Question]:
-    """All questions, by name."""
-    return [Question.read(path) for path in sorted(QUERIES.glob("*.sql"))]
+        Raises:
+            ConfigurationError: one is unknown, or one without a default is missing.
+        """
+        if values and not self.parameters:
+            raise ConfigurationError(f"the question '{self.name}' takes no --set")
+        given = parse_pairs(values, [item.name for item in self.parameters], "--set")
+        found = {item.name: given.get(item.name, item.default) for item in self.parameters}
+        for item in self.parameters:
+            if not found[item.name].strip():
+                raise ConfigurationError(f"the question '{self.name}' wants --set {item.name}=...: {item.meaning}")
+        return found
 
 
-def as_text(known: Sequence[Question]) -> str:
+def questions() -> dict[str, Question]:
+    """All questions by name."""
+    return {path.stem: Question.read(path) for path in sorted(QUERIES.glob("*.sql"))}
+
+
+def listing() -> str:
     """What can be asked, for a person to read."""
     lines = []
-    for question in known:
+    for question in questions().values():
         lines.append(f"{question.name:<18} {question.tells}")
         for item in question.parameters:
             default = f" ({item.default})" if item.default else ""
@@ -78,10 +96,11 @@ class Answer:
 
     _relation: Any
 
-    def as_text(self, width: int = _WIDTH) -> str:
-        """A table for a person to read, cut after some rows."""
+    def as_text(self) -> str:
+        """A table for a person to read, as wide as the terminal and cut after some rows."""
         if self._relation is None:
             return ""
+        width = shutil.get_terminal_size((_WIDTH, 0)).columns
         with _refusals(), redirect_stdout(io.StringIO()) as shown:
             self._relation.show(max_rows=_MOST_ROWS, max_width=width)
         return shown.getvalue().rstrip("\n")
@@ -111,18 +130,20 @@ def query(out: str, asked: str, values: Sequence[str] = ()) -> Answer:
         import duckdb
     except ImportError as error:
         raise ConfigurationError("pagemill query needs DuckDB: pip install 'pagemill[query]'") from error
-    given = _pairs(values)
-    sql = asked
-    if not re.search(r"\s", asked.strip()):
-        question = _named(asked.strip())
-        sql, given = question.sql, _filled(question, given)
+    asked, known = asked.strip(), questions()
+    if asked in known:
+        sql, given = known[asked].sql, known[asked].filled(values)
+    elif " " in asked or "\n" in asked:
+        sql, given = asked, parse_pairs(values, _NAME.findall(asked), "--set")
+    else:
+        raise ConfigurationError(f"there is no question '{asked}'{nearest(asked, list(known))}")
     store = Store.existing(out)
     with _refusals():
         connection = duckdb.connect()
         connection.execute("SET TimeZone = 'UTC'")
         for table in SCHEMAS:
             _add_view(connection, store, table)
-        connection.execute(f"CREATE VIEW latest AS {_named('latest').sql}")
+        connection.execute(f"CREATE VIEW latest AS {known['latest'].sql}")
         return Answer(connection.sql(sql, params=given) if given else connection.sql(sql))
 
 
@@ -134,38 +155,6 @@ def _add_view(connection: Any, store: Store, table: str) -> None:
     pattern = f"{glob.escape(store.location)}/{table}/*/*.parquet".replace("'", "''")
     source = f"read_parquet('{pattern}', hive_partitioning = true, union_by_name = true)"
     connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {source}")  # noqa: S608 (the pattern is quoted)
-
-
-def _named(name: str) -> Question:
-    for question in questions():
-        if question.name == name:
-            return question
-    known = ", ".join(question.name for question in questions())
-    raise ConfigurationError(f"there is no question '{name}'; write SQL, or one of {known}")
-
-
-def _pairs(values: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for pair in values:
-        name, separator, value = pair.partition("=")
-        if not separator or not name.isidentifier():
-            raise ConfigurationError(f"--set {pair}: write NAME=VALUE")
-        found[name] = value
-    return found
-
-
-def _filled(question: Question, given: dict[str, str]) -> dict[str, str]:
-    """The parameters of a question, those that were not given by their defaults."""
-    known = {item.name: item for item in question.parameters}
-    for name in given:
-        if name not in known:
-            takes = f"takes {', '.join(known)}" if known else "takes none"
-            raise ConfigurationError(f"--set {name}: the question '{question.name}' {takes}")
-    values = {name: given.get(name, item.default) for name, item in known.items()}
-    for name, value in values.items():
-        if not value.strip():
-            raise ConfigurationError(f"the question '{question.name}' wants --set {name}=...: {known[name].meaning}")
-    return values
 
 
 @contextmanager

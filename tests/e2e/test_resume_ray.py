@@ -21,7 +21,7 @@ def test_a_driver_on_ray_that_is_killed_at_random_moments_loses_and_doubles_noth
     documents.pdf(folder / "long.pdf", 240)
     run_batch(folder, tmp_path / "quiet", *QUICK)
     chooser = random.Random(5)
-    for _ in range(3):
+    for _ in range(4):
         before = len(list(out.glob("pages/*/*.parquet")))
         running = subprocess.Popen(command(folder, out, *ON_RAY, *SLOW), stderr=subprocess.DEVNULL)
         give_up = time.monotonic() + 60
@@ -35,4 +35,4 @@ def test_a_driver_on_ray_that_is_killed_at_random_moments_loses_and_doubles_noth
     done = run_batch(folder, out, *ON_RAY, *SLOW)
     assert done.returncode == 1, done.stderr
     assert rows(out) == rows(tmp_path / "quiet")
-    assert len({run_id for (run_id,) in rows(out, "run_id")}) == 4
+    assert len({run_id for (run_id,) in rows(out, "run_id")}) == 5
