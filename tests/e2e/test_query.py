@@ -101,6 +101,10 @@ def test_hours_add_up_to_all_pages(out: Path):
     hours = rows(out, "throughput")
     assert sum(row["pages"] for row in hours) == 20
     assert sum(row["failed"] for row in hours) == 4
+    span = "epoch(max(finished_at) - least(min(started_at), min(finished_at))) AS s"
+    spans = f"SELECT {span} FROM pages GROUP BY date_trunc('hour', finished_at)"
+    rates = sorted(row["pages"] / row["pages_per_s_from_first_to_last"] for row in hours)
+    assert rates == pytest.approx(sorted(row["s"] for row in rows(out, spans)), rel=0.01)
 
 
 def test_words_are_found_wherever_they_stand_and_whatever_their_case(out: Path):
