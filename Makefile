@@ -22,7 +22,7 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile
 
 # Tests of what draws pixels, of files and of storage run no line of these modules that the others do not; nor do
 # those that only repeat what others do: most pages made to take forever, a hundred seeds.
