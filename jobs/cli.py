@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import redirect_stdout
@@ -244,31 +243,6 @@ def _query(
 @app.command(name="engines")
 def _engines(as_json: _AsJson = False) -> None:
     """List the engines: which are usable here, and what each of the others lacks."""
-    from pipeline.engines import BEST_FIRST, ENGINES, load
+    from jobs import engines
 
-    found = []
-    for name in ENGINES:
-        engine = load(name)
-        lacks = engine.missing()
-        identity = engine.spec(engine.options_type()).identity if lacks is None else None
-        found.append(
-            {
-                "engine": name,
-                "usable": lacks is None,
-                "lacks": lacks,
-                "version": identity.version if identity else None,
-                "model": identity.model if identity else None,
-                "summary": engine.summary,
-            }
-        )
-    if as_json:
-        print(json.dumps(found))
-        return
-    automatic = next((e["engine"] for e in found if e["usable"] and e["engine"] in BEST_FIRST), None)
-    for entry in found:
-        state = "usable" if entry["usable"] else f"not usable: {entry['lacks']}"
-        chosen = ", taken by 'auto'" if entry["engine"] == automatic else ""
-        print(f"{entry['engine']:<10} {state}{chosen}")
-        print(f"           {entry['summary']}")
-        if entry["usable"]:
-            print(f"           version {entry['version']}" + (f", model {entry['model']}" if entry["model"] else ""))
+    print(engines.as_json() if as_json else engines.as_text())
