@@ -12,23 +12,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jobs.machine import machine, raster_bytes, versions
+from jobs.outcome import Ending, TimedWatch
 from jobs.prepare import Prepared, prepare
 from jobs.progress import Progress
 from jobs.sizing import NO_TUNING
 from pipeline.commit import CommitLimits, Committer
 from pipeline.config import JobConfig
 from pipeline.document import absolute_path
-from pipeline.errors import (
-    EXIT_DONE,
-    EXIT_INTERRUPTED,
-    EXIT_PAGES_FAILED,
-    ConfigurationError,
-    ErrorCode,
-    UnfinishedError,
-)
+from pipeline.errors import ConfigurationError, ErrorCode, UnfinishedError
 from pipeline.flow import Flow, FlowLimits
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
+from pipeline.oldest import oldest_first
 from pipeline.parquet import part_keys
 from pipeline.part import PartName
 from pipeline.runner import Runner, drive
@@ -36,6 +31,8 @@ from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
 from pipeline.table import SCHEMAS, RunKeys
+from pipeline.task import Ready
+from pipeline.vanishing import vanished
 
 _STAMP = "%Y%m%dT%H%M%S.%f"
 """What a run id begins with, so that ids sort by age."""
@@ -43,7 +40,7 @@ _STAMP = "%Y%m%dT%H%M%S.%f"
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """How a run went. `outcome` is `done`, `pages_failed`, `interrupted` or `unfinished`."""
+    """How a run went. `outcome` is one of `jobs.outcome.Ending`."""
 
     run_id: str
     out: str
@@ -84,8 +81,12 @@ class RunReport:
         return json.dumps(values)
 
 
-def run(config: JobConfig) -> RunReport:
+def run(config: JobConfig, until: datetime | None = None) -> RunReport:
     """Do a job: everything that is asked for and not committed yet.
+
+    Args:
+        config: What is asked for.
+        until: When to stop; else `config.stop_at` counts from now.
 
     Raises:
         UsageError: nothing was started.
@@ -93,6 +94,7 @@ def run(config: JobConfig) -> RunReport:
     """
     if not config.inputs or not config.out:
         raise ConfigurationError("name at least one input and the output folder: pagemill run INPUT... OUT")
+    until = until or config.ends_at(_now())
     config = replace(
         config,
         inputs=tuple(map(absolute, config.inputs)),
@@ -115,15 +117,21 @@ def run(config: JobConfig) -> RunReport:
         store.sweep()
         _announce(progress, prepared)
         ledger = _ledger(config, store, fingerprint)
-        flow = Flow(discovery.sources(), ledger, _flow_limits(config, prepared), discovery.within)
+        sources = discovery.sources()
+        if config.order == "oldest":
+            sources = oldest_first(sources, lambda source: ledger.done(source) is not None)
+        flow = Flow(sources, ledger, _flow_limits(config, prepared), discovery.within)
         committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check, ledger)
-        return _Run(config, prepared, discovery, flow, committer, progress, started).go()
+        watch = TimedWatch(progress, until, _now)
+        return _Run(config, prepared, discovery, flow, committer, watch, started).go()
 
 
 def _ledger(config: JobConfig, store: Store, fingerprint: str) -> Ledger:
     """What counts as done. A limit or a list of passwords may have changed since a document was refused."""
     if config.overwrite:
-        return Ledger(config.selection)
+        ledger = Ledger(config.selection)
+        ledger.read_documents(store, None)
+        return ledger
     look_again = {ErrorCode.DOCUMENT_TOO_LARGE} | ({ErrorCode.ENCRYPTED} if config.password_file else set())
     return Ledger.read(store, fingerprint, config.codes_to_retry, config.selection, frozenset(look_again))
 
@@ -135,39 +143,57 @@ class _Run:
     discovery: Discovery
     flow: Flow
     committer: Committer
-    progress: Progress
+    watch: TimedWatch
     started: float
 
     def go(self) -> RunReport:
         """Pass over what is done, drive the flow through the rest, and say how it went."""
-        flow, progress = self.flow, self.progress
-        while flow.pass_over() and not progress.should_stop():
-            progress.look(flow)
-        if progress.should_stop():
+        flow, watch = self.flow, self.watch
+        while flow.pass_over() and not watch.should_stop():
+            watch.look(flow)
+        if watch.should_stop():
             flow.stop()
-        report = self._report(time.monotonic() - self.started) if flow.finished else self._drive()
+        if flow.finished:
+            report = self._report(time.monotonic() - self.started, self._tell_vanished())
+        else:
+            report = self._drive()
         self._commit_run(report)
         return report
 
     def _drive(self) -> RunReport:
         problem = None
-        with self.progress.overhearing():
+        with self.watch.progress.overhearing():
             made = _make_runner(self.config, self.prepared)
         with closing(made) as runner:
             startup_s = time.monotonic() - self.started
             try:
-                drive(self.flow, runner, self.committer, self.progress)
+                drive(self.flow, runner, self.committer, self.watch)
             except UnfinishedError as error:
                 problem = str(error)
-            return self._report(startup_s, problem)
+            return self._report(startup_s, problem or self._tell_vanished())
+
+    def _tell_vanished(self) -> str | None:
+        """Once every input was looked through, commit rows for what is gone; or what kept it from that."""
+        if not self.flow.complete:
+            return None
+        store, census = self.committer.store, self.flow.ledger.census
+        try:
+            for gone in vanished(store, census, self.discovery.roots()):
+                self.flow.totals += Totals(documents_vanished=1)
+                self.committer.take(Ready(documents=[gone]))
+            self.committer.flush()
+        except UnfinishedError as error:
+            return str(error)
+        return None
 
     def _report(self, startup_s: float, problem: str | None = None) -> RunReport:
-        outcome, exit_code = self._outcome(problem)
+        budget, ran_out = self.config.failure_budget, self.watch.ran_out and not self.watch.progress.should_stop()
+        ending = Ending(self.flow.totals, self.flow.complete, ran_out, problem, budget)
         return RunReport(
             run_id=self.committer.keys.run_id,
             out=self.committer.store.location,
-            outcome=outcome,
-            exit_code=exit_code,
+            outcome=ending.outcome,
+            exit_code=ending.exit_code,
             seconds=time.monotonic() - self.started,
             startup_s=startup_s,
             num_ignored=self.discovery.num_ignored,
@@ -176,16 +202,6 @@ class _Run:
             keys=self.committer.keys,
             problem=problem,
         )
-
-    def _outcome(self, problem: str | None) -> tuple[str, int]:
-        flow = self.flow
-        if problem is not None:
-            return "unfinished", UnfinishedError.exit_code
-        if not flow.complete:
-            return "interrupted", EXIT_INTERRUPTED
-        if flow.totals.pages_failed + flow.totals.pages_failed_before:
-            return "pages_failed", EXIT_PAGES_FAILED
-        return "done", EXIT_DONE
 
     def _commit_run(self, report: RunReport) -> None:
         row: dict[str, Any] = {
@@ -203,7 +219,7 @@ class _Run:
             self.committer.put_run(row)
         except UnfinishedError as error:
             if report.problem is None:  # else its cause is told already
-                self.progress.say(f"the row of the run could not be written: {error}")
+                self.watch.say(f"the row of the run could not be written: {error}")
 
 
 def _after_all(store: Store, now: datetime) -> datetime:

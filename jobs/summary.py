@@ -14,7 +14,7 @@ from pipeline.document import member_of_uri, path_of_uri
 from pipeline.errors import StorageError
 from pipeline.parquet import first_rows, part_key
 from pipeline.result import one_line
-from pipeline.stats import Buckets, BucketTotals
+from pipeline.stats import Buckets, BucketTotals, Totals
 from pipeline.store import Store
 from pipeline.table import Row
 
@@ -32,7 +32,7 @@ def _lines(report: RunReport) -> Iterator[str]:
     if totals.pages:
         yield from _what_was_read(report)
         yield ""
-    yield f"documents  {totals.documents}{_of_before(totals.documents_already_done)}"
+    yield f"documents  {totals.documents}{_of_before(totals.documents_already_done)}{_changes(totals)}"
     yield f"pages      {totals.pages}{_of_before(totals.pages_already_done)}{_counts(totals.pages_by_status)}"
     if report.num_committed < totals.pages:
         yield f"committed  {report.num_committed} of these rows; the same command reads the others again"
@@ -110,6 +110,13 @@ def _name(uri: str) -> str:
 
 def _of_before(count: int) -> str:
     return f" ({count} more were done before)" if count else ""
+
+
+def _changes(totals: Totals) -> str:
+    counts = {
+        "new": totals.documents_new, "changed": totals.documents_changed, "vanished": totals.documents_vanished
+    }  # fmt: skip
+    return _counts({name: count for name, count in counts.items() if count})
 
 
 def _counts(counter: Mapping[str, int]) -> str:

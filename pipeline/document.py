@@ -20,13 +20,15 @@ class Source:
 
     `problem` is set when looking was enough to know that nothing can be read there (a folder without
     permission, a pipe); the source then becomes one row and is never opened. `etag` is that of the file as
-    the listing showed it, None where it showed none.
+    the listing showed it, None where it showed none; `since_ns` since when it has been as it is there, in
+    nanoseconds since 1970.
     """
 
     uri: str
     problem: ErrorCode | None = None
     detail: str = ""
     etag: str | None = field(default=None, compare=False)
+    since_ns: int | None = field(default=None, compare=False)
 
     @property
     def key(self) -> tuple[str, int]:

@@ -32,6 +32,7 @@ EXIT_DONE = 0
 EXIT_PAGES_FAILED = 1
 EXIT_USAGE = 2
 EXIT_UNFINISHED = 3
+EXIT_OUT_OF_TIME = 4
 EXIT_INTERRUPTED = 130
 
 
@@ -136,6 +137,7 @@ class ErrorCode(StrEnum):
     NO_PAGES = "no_pages"  #: opens, and has no page
     BROKEN_PAGE = "broken_page"  #: this page cannot be decoded or rendered
     DOCUMENT_TOO_LARGE = "document_too_large"  #: more bytes than the job allows
+    VANISHED = "vanished"  #: the document is no longer there; only in `documents`, never in `pages`
     NOT_SELECTED = "not_selected"  #: a page that the job did not ask for
     NO_TEXT_LAYER = "no_text_layer"  #: no sound text layer, and the job asked for nothing else
     PAGE_TOO_LARGE = "page_too_large"  #: more pixels than the limit allows to decode

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.batch import Batch, BatchLimits
+from pipeline.census import Change
 from pipeline.document import Document, Source
 from pipeline.errors import SKIPPED_CODES, ErrorCode
 from pipeline.expectation import Expectation
@@ -219,6 +220,8 @@ class Flow:
 
     def _on_probe(self, probe: Probe) -> None:
         document = probe.document
+        if probe.members:
+            self.ledger.census.look_into(document.uri, (member.uri for member in probe.members))
         self._intake.add(self.within(probe.members))
         if probe.failure is not None:
             self._settle_document(document, probe.failure)
@@ -235,7 +238,7 @@ class Flow:
         if opened.copy is not None:
             self._ready.copies.append(opened.copy)
         if opened.finished is not None:
-            self._ready.documents.append(opened.finished)
+            self._finish(opened.finished)
         if opened.left is not None:
             self._open[document.uri] = opened.left
             self._to_render.append(opened.left)
@@ -362,13 +365,14 @@ class Flow:
         if opened.num_left == 0:
             del self._open[result.document.uri]
             self.totals += Totals(documents=1)
-            self._ready.documents.append(opened.finished)
+            self._finish(opened.finished)
             for document in self._intake.close(opened):
                 self._open_document(document)
 
     def _settle_document(self, document: Document, failure: Failure) -> None:
         """One row for a document without pages to tell of."""
         self.pages_known += 1
+        self.ledger.census.doubt(document.uri)
         status = Status.SKIPPED if failure.code in SKIPPED_CODES else Status.FAILED
         statuses, code = {str(status): 1}, str(failure.code)
         known = self.ledger.unopened(document)
@@ -376,9 +380,15 @@ class Flow:
             failed = int(known[0] == Status.FAILED)
             self.totals += Totals(documents_already_done=1, pages_already_done=1, pages_failed_before=failed)
             if not self.ledger.is_told(document):
-                self._ready.documents.append(FinishedDocument(document, {known[0]: 1}, known[1]))
+                self._finish(FinishedDocument(document, {known[0]: 1}, known[1]))
             return
         result = PageResult(document, None, status, failure=failure)
         self._ready.results.append(result)
         self.totals += of_result(result) + Totals(documents=1)
-        self._ready.documents.append(FinishedDocument(document, statuses, code))
+        self._finish(FinishedDocument(document, statuses, code))
+
+    def _finish(self, finished: FinishedDocument) -> None:
+        """Have a document's row written, and count it if it is new or has changed."""
+        self._ready.documents.append(finished)
+        change = self.ledger.census.tell(finished.document.uri, finished.document.document_id)
+        self.totals += Totals(documents_new=int(change is Change.NEW), documents_changed=int(change is Change.CHANGED))

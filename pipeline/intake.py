@@ -86,7 +86,9 @@ class Intake:
             source = self._added.popleft() if self._added else next(self.sources, None)
             if source is None:
                 self._ended = True
-            elif done := self.ledger.done(source):
+                continue
+            self.ledger.census.meet(source.uri)
+            if done := self.ledger.done(source):
                 passed, pages, failed = passed + 1, pages + done.pages, failed + done.failed
             else:
                 self._next = source

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
+from pipeline.census import Census, digest
 from pipeline.document import Document, Source
 from pipeline.errors import RETRYABLE_CODES, ErrorCode
 from pipeline.parquet import part_keys, read_columns, read_part
@@ -18,7 +18,7 @@ from pipeline.selection import Selection
 from pipeline.store import Store
 
 _PAGE_COLUMNS = ("uri", "document_id", "config_fingerprint", "page_index", "status", "error_code")
-_DOCUMENT_COLUMNS = ("uri", "etag", "document_id", "page_count", "config_fingerprint")
+_DOCUMENT_COLUMNS = ("uri", "etag", "document_id", "page_count", "config_fingerprint", "error_code")
 
 _SHARED_BITS = 64
 """Documents of up to so many pages share what is noted of them: most are in one of few states."""
@@ -65,6 +65,7 @@ class Ledger:
     selection: Selection = _ALL
     look_again: frozenset[str] = frozenset()
     parts: list[str] = field(default_factory=list)
+    census: Census = field(default_factory=Census)
     _pages: dict[bytes, Bits] = field(default_factory=dict)
     _contents: dict[bytes, _Content] = field(default_factory=dict)
     _unopened: dict[bytes, tuple[str, str | None]] = field(default_factory=dict)
@@ -100,11 +101,22 @@ class Ledger:
                 if fingerprint == config_fingerprint:
                     counted = ((row[3], None if _again(row, retry) else row[4], row[5]) for row in rows)
                     ledger._read_rows(uri, document_id, counted)
-        for part in read_columns(store, "documents", _DOCUMENT_COLUMNS):
-            for uri, etag, document_id, page_count, fingerprint in part:
-                if fingerprint == config_fingerprint:
-                    ledger.tell(Document(uri, document_id, etag=etag, page_count=page_count))
+        ledger.read_documents(store, config_fingerprint)
         return ledger
+
+    def read_documents(self, store: Store, config_fingerprint: str | None) -> None:
+        """Look through `documents`: rows of any configuration go into the census, those of this one count as told.
+
+        Raises:
+            StorageError: the output cannot be listed or read.
+        """
+        for part in read_columns(store, "documents", _DOCUMENT_COLUMNS):
+            for uri, etag, document_id, page_count, fingerprint, code in part:
+                self.census.note(uri, document_id, vanished=code == ErrorCode.VANISHED)
+                if code == ErrorCode.VANISHED:
+                    self._told.pop(digest(uri), None)  # should it come back, there is to be a row that says so
+                elif fingerprint == config_fingerprint:
+                    self.tell(Document(uri, document_id, etag=etag, page_count=page_count))
 
     def _read_rows(self, uri: str, document_id: str | None, rows: Iterable[tuple[int | None, str | None, str]]) -> None:
         noted: list[tuple[int, str | None]] = []
@@ -130,14 +142,14 @@ class Ledger:
             touched |= bit
             if said is not None:
                 changed[said] = changed.get(said, 0) | bit
-        key, content = _digest(uri, document_id), _digest(document_id)
+        key, content = digest(uri, document_id), digest(document_id)
         self._pages[key] = self._share(_changed(self._pages.get(key, ()), touched, changed))
         known = self._contents.get(content, _NOTHING)
         self._contents[content] = self._share(_Content(_changed(known.bits, touched, changed), known.parts))
 
     def note_unopened(self, uri: str, document_id: str | None, status: str | None, code: str | None = None) -> None:
         """Note the row of a document that could not be opened; without a status it counts as not there."""
-        key = _digest(uri, document_id or "")
+        key = digest(uri, document_id or "")
         if status is None:
             self._unopened.pop(key, None)
         else:
@@ -145,14 +157,14 @@ class Ledger:
 
     def place(self, document_id: str, part: int) -> None:
         """Note that a part, an index into `parts`, holds rows of pages with these bytes."""
-        content = _digest(document_id)
+        content = digest(document_id)
         known = self._contents.get(content, _NOTHING)
         if part not in known.parts:
             self._contents[content] = self._share(_Content(known.bits, (*known.parts, part)))
 
     def finish(self, document: Document, bits: Mapping[str, int]) -> None:
         """Note that every page of a document has its row by now, or will have it with the next commit."""
-        content = _digest(document.document_id or "")
+        content = digest(document.document_id or "")
         parts = self._contents.get(content, _NOTHING).parts
         self._contents[content] = self._share(_Content(_changed((), 0, bits), parts))
 
@@ -167,41 +179,41 @@ class Ledger:
             counts = count(self.pages(document))
             if sum(counts.values()) == document.page_count:
                 done = Done(document.page_count, counts.get(Status.FAILED, 0))
-        key = _digest(document.uri)  # the newest alone: of a file that is again what it once was there is to be a row
+        key = digest(document.uri)  # the newest alone: of a file that is again what it once was there is to be a row
         if done is None:
             self._told.pop(key, None)
         else:
-            self._told[key] = _digest(document.etag or ""), self._share(done)
+            self._told[key] = digest(document.etag or ""), self._share(done)
 
     def done(self, source: Source) -> Done | None:
         """What is known of a source that is done and, as its etag says, has not changed since."""
-        told = self._told.get(_digest(source.uri))
-        return told[1] if told and source.etag and told[0] == _digest(source.etag) else None
+        told = self._told.get(digest(source.uri))
+        return told[1] if told and source.etag and told[0] == digest(source.etag) else None
 
     def is_told(self, document: Document) -> bool:
         """Whether the documents table says of this document, as it is now, that it is done."""
-        told = self._told.get(_digest(document.uri))
-        return told is not None and told[0] == _digest(document.etag or "")
+        told = self._told.get(digest(document.uri))
+        return told is not None and told[0] == digest(document.etag or "")
 
     def unopened(self, document: Document) -> tuple[str, str | None] | None:
         """Status and code of the row that says that this document could not be opened, if there is one."""
-        return self._unopened.get(_digest(document.uri, document.document_id or ""))
+        return self._unopened.get(digest(document.uri, document.document_id or ""))
 
     def pages(self, document: Document) -> dict[str, int]:
         """Pages of this document that have a row at its URI, as bits by verdict."""
-        key = _digest(document.uri, document.document_id or "")
+        key = digest(document.uri, document.document_id or "")
         return self._within(self._pages.get(key, ()), document)
 
     def elsewhere(self, document: Document) -> dict[str, int]:
         """Pages of these bytes that have a row at some other URI and none at this one, as bits by verdict."""
         own = union(self.pages(document))
-        known = self._contents.get(_digest(document.document_id or ""), _NOTHING)
+        known = self._contents.get(digest(document.document_id or ""), _NOTHING)
         found = {said: bits & ~own for said, bits in self._within(known.bits, document).items()}
         return {said: bits for said, bits in found.items() if bits}
 
     def parts_of(self, document_id: str) -> tuple[int, ...]:
         """The parts that hold rows of these bytes, as indices into `parts`, oldest first."""
-        return self._contents.get(_digest(document_id), _NOTHING).parts
+        return self._contents.get(digest(document_id), _NOTHING).parts
 
     def _within(self, bits: Bits, document: Document) -> dict[str, int]:
         """Of these pages those that the document has, but not those that were left out and are asked for now."""
@@ -270,10 +282,6 @@ def _again(row: tuple[str, str | None, str, int | None, str, str | None], retry:
     _, document_id, _, _, status, code = row
     by_itself = document_id is not None and code in RETRYABLE_CODES
     return status == Status.FAILED and (retry is None or code in retry or by_itself)
-
-
-def _digest(name: str, of: str = "") -> bytes:
-    return blake2b(f"{name}\0{of}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _changed(bits: Bits, touched: int, changed: Mapping[str, int]) -> Bits:

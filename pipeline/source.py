@@ -88,6 +88,15 @@ class Discovery:
         self.num_ignored += len(members) - len(kept)
         return kept
 
+    def roots(self) -> Iterator[str]:
+        """The URIs of what is looked through: files and folders as named, of a pattern the folder above its stars."""
+        for given in self.inputs:
+            named = self._paths_named(given)
+            if not named and not given.startswith("@"):
+                plain = _local(given)[: re.search(r"[*?[]|$", _local(given)).start()]  # type: ignore[union-attr]
+                named = [absolute_path(os.path.dirname(plain) or os.curdir)]
+            yield from map(uri_of_path, named)
+
     def _paths_named(self, given: str) -> list[str]:
         """What an input names without a pattern, as absolute paths."""
         if given.startswith("@"):
@@ -109,7 +118,8 @@ class Discovery:
             yield from self._of_folder(path)
         elif path not in self._seen:
             self._seen.add(path)
-            yield Source(uri_of_path(path), etag=self._etag_of(lambda: os.stat(path)))
+            etag, since_ns = self._look(lambda: os.stat(path))
+            yield Source(uri_of_path(path), etag=etag, since_ns=since_ns)
 
     def _of_folder(self, root: str) -> Iterator[Source]:
         rules = Rules.of_patterns(root, self.exclude)
@@ -123,7 +133,7 @@ class Discovery:
                 yield from found
                 stack.append(entries)
             elif entry.path not in self._named and entry.path not in self._seen:
-                yield Source(uri_of_path(entry.path), etag=entry.etag)
+                yield Source(uri_of_path(entry.path), etag=entry.etag, since_ns=entry.since_ns)
 
     def _list(self, folder: str, rules: Rules) -> tuple[Iterator[_Entry], list[Source]]:
         """A folder's entries that are not left out; or why it cannot be listed."""
@@ -143,19 +153,22 @@ class Discovery:
             if self._leaves_out(entry, is_folder, rules):
                 self.num_ignored += 1
             else:
-                etag = None if is_folder else self._etag_of(entry.stat)
-                kept.append(_Entry(entry.path, rules if is_folder else None, etag))
+                etag, since_ns = (None, None) if is_folder else self._look(entry.stat)
+                kept.append(_Entry(entry.path, rules if is_folder else None, etag, since_ns))
         return iter(kept), []
 
-    def _etag_of(self, look: Callable[[], os.stat_result]) -> str | None:
-        """The etag of a regular file; None for anything else, and for what cannot be looked at."""
-        if not self.with_etags:
-            return None
+    def _look(self, look: Callable[[], os.stat_result]) -> tuple[str | None, int | None]:
+        """The etag of a regular file, and since when it has been as it is there, which `touch` cannot alter.
+
+        None for anything else, and for what cannot be looked at.
+        """
         try:
             status = look()
         except (OSError, ValueError):
-            return None
-        return local_etag(status) if stat.S_ISREG(status.st_mode) else None
+            return None, None
+        if not stat.S_ISREG(status.st_mode):
+            return None, None
+        return local_etag(status) if self.with_etags else None, status.st_ctime_ns
 
     def _leaves_out(self, entry: os.DirEntry[str], is_folder: bool, rules: Rules) -> bool:
         if is_litter(entry.name) or (not is_folder and is_unfinished(entry.name)):
@@ -174,6 +187,7 @@ class _Entry:
     path: str
     rules: Rules | None
     etag: str | None = None
+    since_ns: int | None = None
 
 
 def _is_output(folder: str) -> bool:

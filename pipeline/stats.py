@@ -69,12 +69,17 @@ class Buckets(dict[int, BucketTotals]):
 class Totals:
     """What a run, or a part of one, has done; `a + b` is what both have done together.
 
-    `pages` are rows, of which `pages_copied` were read under another name of the same bytes.
+    `documents_new` have their first row in `documents`, `documents_changed` one that tells of other bytes than the row
+    before; `documents_vanished` were told of and are no longer there. `pages` are rows, of which `pages_copied` were
+    read under another name of the same bytes.
     `raster_s` and `engine_s` are seconds summed over all processes, not of the clock on the wall.
     """
 
     documents: int = 0
     documents_already_done: int = 0
+    documents_new: int = 0
+    documents_changed: int = 0
+    documents_vanished: int = 0
     pages: int = 0
     pages_copied: int = 0
     pages_already_done: int = 0

@@ -121,6 +121,7 @@ class DocumentBook:
     """All documents by URI, and under it by content and configuration. Runs are to be told in order, pages first."""
 
     newest_fingerprint: str = ""
+    _vanished: set[str] = field(default_factory=set)
     _documents: dict[str, dict[tuple[str | None, str], _State]] = field(default_factory=dict)
     _words: dict[str, str] = field(default_factory=dict)
     _shared: dict[Counts, Counts] = field(default_factory=dict)
@@ -145,6 +146,7 @@ class DocumentBook:
     def add_page(self, row: PageRow, run: RunInOrder) -> Iterator[Fault]:
         """Note a row of `pages` that says which page it is, and tell if it is one too many."""
         uri, index, fingerprint = row.uri or "", row.page_index, row.config_fingerprint or ""
+        self._vanished.discard(uri)
         states = self._documents.setdefault(uri, {})
         state = states.setdefault((row.document_id, self._shared_word(fingerprint)), _State())
         if state.run != run.number:
@@ -168,12 +170,17 @@ class DocumentBook:
 
     def add_document(self, row: DocumentRow, run: RunInOrder, run_id: str) -> Iterator[Fault]:
         """Note a row of `documents`, and tell if it is one too many; only the newest is held against the pages."""
+        self._vanished.discard(row.uri)
         states = self._documents.setdefault(row.uri, {})
         state = states.setdefault((row.document_id, self._shared_word(row.config_fingerprint)), _State())
         if state.row_run == run.number:
             yield Fault(FaultCode.DUPLICATE_ROW, row.uri, f"two rows in documents by run {run_id}", "documents")
         state.row_counts, state.row_run = self._shared.setdefault(row.counts, row.counts), run.number
         state.row_pages, state.size_bytes, state.etag = row.page_count, row.size_bytes, row.etag
+
+    def add_vanished(self, uri: str) -> None:
+        """Note a row of `documents` that says that a document is no longer there."""
+        self._vanished.add(uri)
 
     def faults(self, run_under_way: int | None) -> Iterator[Fault]:
         """Documents whose newest row in `documents` is not what `pages` says, or that have none though complete.
@@ -190,6 +197,8 @@ class DocumentBook:
         known = self._documents.get(uri)
         if known is None or all(state.is_empty for state in known.values()):
             return Fault(FaultCode.UNREAD, uri, "it has no row")
+        if uri in self._vanished:
+            return Fault(FaultCode.UNREAD, uri, "its newest row says that it has vanished, and it is there")
         if document_id is None:
             return None
         state = known.get((document_id, self.newest_fingerprint))

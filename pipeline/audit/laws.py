@@ -22,7 +22,7 @@ _CODES = frozenset(str(code) for code in ErrorCode)
 _COMPLETE = ("done", "pages_failed")
 _NUMBERS = ("pages", "pages_copied", "batches", "batched_pages")
 _READ = (Status.OK, Status.TRUNCATED, Status.REPEATED)
-_OUTCOMES = (*_COMPLETE, "interrupted", "unfinished")
+_OUTCOMES = (*_COMPLETE, "interrupted", "unfinished", "out_of_time")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pipeline.audit.documents import DocumentBook, DocumentRow, RunInOrder
 from pipeline.audit.fault import Fault, FaultCode, page_of
 from pipeline.audit.laws import PageRow, RunCount, RunRow, row_faults
-from pipeline.errors import StorageError
+from pipeline.errors import ErrorCode, StorageError
 from pipeline.part import Part, PartName
 from pipeline.result import Status, one_line
 from pipeline.store import Store
@@ -25,6 +25,7 @@ _BOX_COLUMNS = ("lines", "width_px", "height_px")
 _STATUSES = tuple(sorted(str(status) for status in Status))
 _DOCUMENT_COLUMNS = (
     *("run_id", "uri", "document_id", "config_fingerprint", "page_count", "size_bytes", "etag"),
+    "error_code",
     *(f"pages_{status}" for status in _STATUSES),
 )
 _RUN_COLUMNS = ("run_id", "outcome", "config", "totals")
@@ -207,11 +208,14 @@ class Audit:
     def _read_documents(self, name: PartName, order: RunInOrder) -> None:
         part = self._open(name, _DOCUMENT_COLUMNS)
         for number, values in enumerate(part.rows(_DOCUMENT_COLUMNS) if part else ()):
-            run_id, uri, document_id, fingerprint, page_count, size_bytes, etag, *counts = values
+            run_id, uri, document_id, fingerprint, page_count, size_bytes, etag, code, *counts = values
             if None in (run_id, uri, fingerprint):
                 self._tell(
                     FaultCode.BROKEN_ROW, f"{name.key} row {number}", "run_id, uri or config_fingerprint is null"
                 )
+                continue
+            if code == ErrorCode.VANISHED:
+                self.documents.add_vanished(uri)
                 continue
             counted = tuple((status, n) for status, n in zip(_STATUSES, counts, strict=True) if n)
             row = DocumentRow(uri, document_id, fingerprint, page_count, size_bytes, etag, counted)

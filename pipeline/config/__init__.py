@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, fields
+from datetime import datetime
 from typing import Any, get_type_hints
 
 from pipeline.config.documents import InputOptions, PageOptions, RasterOptions
@@ -12,6 +13,7 @@ from pipeline.config.reading import BatchOptions, EngineOptions
 from pipeline.config.running import OutputOptions, RunnerOptions
 from pipeline.errors import ConfigurationError, ErrorCode
 from pipeline.option import check, coerce, nearest, number_or_auto
+from pipeline.schedule import FailureBudget, clock_time, next_time
 from pipeline.selection import Selection
 
 ENGINE_FLAGS = ("model", "revision", "task", "prompt", "decode", "quantize")
@@ -30,6 +32,8 @@ class JobConfig(RunnerOptions, OutputOptions, BatchOptions, RasterOptions, PageO
             check(item, getattr(self, item.name))
         Selection.parse(self.pages)
         number_or_auto("--batch-size", self.batch_size)
+        clock_time("--stop-at", self.stop_at)
+        FailureBudget.parse("--max-failed-pages", self.max_failed_pages)
         unknown = [code for code in self.codes_to_retry or () if code not in tuple(ErrorCode)]
         if unknown:
             raise ConfigurationError(
@@ -47,6 +51,16 @@ class JobConfig(RunnerOptions, OutputOptions, BatchOptions, RasterOptions, PageO
         if self.retry_failed == "all":
             return None
         return frozenset(code.strip() for code in self.retry_failed.split(",") if code.strip())
+
+    @property
+    def failure_budget(self) -> FailureBudget | None:
+        """How many pages may fail, if anybody has said."""
+        return FailureBudget.parse("--max-failed-pages", self.max_failed_pages)
+
+    def ends_at(self, now: datetime) -> datetime | None:
+        """When a run that starts now is to stop, if at all."""
+        at = clock_time("--stop-at", self.stop_at)
+        return next_time(at, now) if at else None
 
     @property
     def selection(self) -> Selection:

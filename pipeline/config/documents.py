@@ -33,6 +33,12 @@ class InputOptions:
         group="Input",
         metavar="FILE",
     )
+    order: str = option(
+        "listed",
+        "'oldest' reads first what has waited longest where it lies; 'listed' goes by inputs and names.",
+        group="Input",
+        choices=("listed", "oldest"),
+    )
     rehash: bool = option(
         False,
         "Hash every file again, also where size, times and inode are those of a document that is done.",

@@ -41,6 +41,19 @@ class RunnerOptions:
 
     __slots__ = ()
 
+    stop_at: str = option(
+        "",
+        "Finish the batches in flight at this time of day, commit, leave the rest to the next run and end with 4.",
+        group="Runner",
+        metavar="HH:MM",
+    )
+    max_failed_pages: str = option(
+        "",
+        "So many pages of this run, or such a share of them (1%), may fail before it ends with 1; else none, nor of"
+        " earlier runs. It never stops the work.",
+        group="Runner",
+        metavar="N|P%",
+    )
     runner: str = option(
         "ray",
         "'ray' spreads the work over processes and machines, 'local' does it all in this process.",

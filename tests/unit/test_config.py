@@ -40,6 +40,9 @@ OTHER_VALUES: dict[str, Any] = {
     "quantize": "int8",
     "batch_size": 3,
     "profile": "bulk",
+    "order": "oldest",
+    "stop_at": "06:00",
+    "max_failed_pages": "1%",
     "tuning": "none",
 }
 

@@ -264,11 +264,12 @@ def _check_totals(scenario: Scenario, flow: Flow, gathered: Gathered) -> None:
     copies = Totals(pages=copied.total(), pages_copied=copied.total(), pages_by_status=copied, failures_by_code=codes)
     read = [result for result in gathered.results if not any(result is other for other in gathered.copied)]
     settled = [of_result(result) for result in read] + [of_batch(report) for report in gathered.reports]
+    assert flow.totals.documents_new == len(gathered.documents), "the census knew of none"
     assert replace(reduce(add, settled, copies), **_counts_of_before(flow.totals)) == flow.totals
 
 
 def _counts_of_before(totals: Totals) -> dict[str, int]:
-    names = ("documents", "documents_already_done", "pages_already_done", "pages_failed_before")
+    names = ("documents", "documents_new", "documents_already_done", "pages_already_done", "pages_failed_before")
     return {name: getattr(totals, name) for name in names}
 
 
