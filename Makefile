@@ -9,7 +9,7 @@ check: lint types test coverage
 PURE = errors selection schedule option foreign config/__init__ config/documents config/reading config/running document census page bucket expectation budget batch packer result block soundness stats task intake rasterizing reading flow ledger \
 	placement order/__init__ order/box order/direction order/columns order/cells order/numbered order/stories order/rows order/text \
 	engines/generated engines/certainty engines/ladder engines/answer engines/rapid/groups engines/hunyuan/prompts engines/hunyuan/spotting engines/hunyuan/memory \
-	tuning/unimodal tuning/figures tuning/trial tuning/estimate tuning/search tuning/tuning
+	tuning/unimodal tuning/figures tuning/trial tuning/estimate tuning/search tuning/tuning upkeep/groups upkeep/retention
 comma := ,
 empty :=
 pure_files = $(subst $(empty) $(empty),$(comma),$(PURE:%=pipeline/%.py))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobs import tune_flags
+from jobs import cli_upkeep, tune_flags
 from jobs.flags import with_options
 from pipeline import __version__
 from pipeline.config import ENGINE_FLAGS, JobConfig
@@ -246,3 +246,6 @@ def _engines(as_json: _AsJson = False) -> None:
     from jobs import engines
 
     print(engines.as_json() if as_json else engines.as_text())
+
+
+cli_upkeep.add_to(app)

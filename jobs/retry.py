@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.config import JobConfig, from_mapping
 from pipeline.errors import InputError
-from pipeline.parquet import first_rows, part_keys
+from pipeline.parquet import part_keys, read_part
 from pipeline.store import Store
 
 
@@ -21,6 +21,6 @@ def last_configuration(out: str, codes: str) -> JobConfig:
     keys = part_keys(store, "runs")
     if not keys:
         raise InputError(f"{out}: no finished run to take the configuration from; use pagemill run --retry-failed")
-    (row,) = first_rows(store, keys[-1], ["config"])
-    values: dict[str, Any] = from_mapping(json.loads(row["config"]))
+    _, newest = max(read_part(store, keys[-1], ["run_id", "config"]))
+    values: dict[str, Any] = from_mapping(json.loads(newest))
     return JobConfig(**{**values, "out": out, "retry_failed": codes, "overwrite": False})

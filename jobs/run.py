@@ -21,6 +21,7 @@ from pipeline.config import JobConfig
 from pipeline.document import absolute_path
 from pipeline.errors import ConfigurationError, ErrorCode, UnfinishedError
 from pipeline.flow import Flow, FlowLimits
+from pipeline.journal import finish_all
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
 from pipeline.oldest import oldest_first
@@ -115,6 +116,7 @@ def run(config: JobConfig, until: datetime | None = None) -> RunReport:
     started = time.monotonic()
     with Lease.acquire(store, run_id, _now) as lease, Progress(config.progress) as progress:
         store.sweep()
+        finish_all(store)
         _announce(progress, prepared)
         ledger = _ledger(config, store, fingerprint)
         sources = discovery.sources()

@@ -6,7 +6,7 @@ DuckDB, Polars, pandas, Spark and Arrow all agree about it. ``run_id`` is in the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,8 @@ from pipeline.table import PAGES, SCHEMAS, Row, RunKeys
 
 ROW_GROUP_BYTES = 32 << 20
 """Aim for row groups of this size before compression: large enough to scan fast, small enough to skip."""
+
+_WRITING = {"compression": "zstd", "use_dictionary": True, "write_page_index": True, "write_page_checksum": True}
 
 
 def encode(table: str, rows: Sequence[Row], num_bytes: int | None = None) -> bytes:
@@ -37,13 +39,64 @@ def encode(table: str, rows: Sequence[Row], num_bytes: int | None = None) -> byt
     pq.write_table(
         data,
         sink,
-        compression="zstd",
         row_group_size=max(1, ROW_GROUP_BYTES // per_row),
-        use_dictionary=True,
-        write_page_index=True,
-        write_page_checksum=True,
+        **_WRITING,
     )
     return bytes(sink.getvalue())
+
+
+def merged(store: Store, table: str, keys: Sequence[str], dropped: Mapping[str, Collection[int]]) -> bytes | None:
+    """Parts as one Parquet file in memory, rows in their order and without those `dropped` (numbers by key).
+
+    Columns are those of the table as it is now. One row group of a part is decoded at a time beside the file itself.
+
+    Returns:
+        The file, or None if no row is left.
+
+    Raises:
+        StorageError: a part cannot be read, or is none of ours.
+    """
+    sink, num_rows = pa.BufferOutputStream(), 0
+    with pq.ParquetWriter(sink, SCHEMAS[table], **_WRITING) as writer:
+        for rows in _gathered(_kept(store, table, keys, dropped)):
+            per_row = max(1, rows.nbytes // rows.num_rows)
+            writer.write_table(rows, row_group_size=max(1, ROW_GROUP_BYTES // per_row))
+            num_rows += rows.num_rows
+    return bytes(sink.getvalue()) if num_rows else None
+
+
+def _kept(store: Store, table: str, keys: Sequence[str], dropped: Mapping[str, Collection[int]]) -> Iterator[Any]:
+    """What is left of parts, row group by row group, in the columns of now."""
+    for key in keys:
+        first, without = 0, frozenset(dropped.get(key, ()))
+        with _opened(store, key) as file:
+            names = [name for name in SCHEMAS[table].names if name in file.schema_arrow.names]
+            for number in range(file.num_row_groups):
+                rows = _groups(file, [number], names)
+                keep = pa.array([first + row not in without for row in range(rows.num_rows)], pa.bool_())
+                first += rows.num_rows
+                yield _as_now(table, rows.filter(keep) if without else rows)
+
+
+def _gathered(tables: Iterable[Any]) -> Iterator[Any]:
+    """Rows put together until they are worth a row group."""
+    some: list[Any] = []
+    for rows in tables:
+        some.append(rows)
+        if sum(each.nbytes for each in some) >= ROW_GROUP_BYTES:
+            yield pa.concat_tables(some)
+            some = []
+    if sum(each.num_rows for each in some):
+        yield pa.concat_tables(some)
+
+
+def _as_now(table: str, rows: Any) -> Any:
+    """Rows of any version with the columns of this one; what was not written then is null."""
+    columns = [
+        rows.column(item.name).cast(item.type) if item.name in rows.column_names else pa.nulls(rows.num_rows, item.type)
+        for item in SCHEMAS[table]
+    ]
+    return pa.table(columns, schema=SCHEMAS[table])
 
 
 def part_key(table: str, keys: RunKeys, number: int) -> str:

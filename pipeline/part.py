@@ -16,6 +16,8 @@ from pipeline.table import EARLIER, SCHEMAS
 
 _NAME = re.compile(r"([a-z]+)/run_date=(\d{4}-\d\d-\d\d)/([\w.-]+)-(\d{5,})\.parquet", re.ASCII)
 
+_MERGED = "-compact"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartName:
@@ -40,6 +42,21 @@ class PartName:
         """Where the part lies."""
         return f"{self.table}/run_date={self.run_date}/{self.run_id}-{self.number:05d}.parquet"
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether the part was put together of others, maybe of several runs."""
+        return self.run_id.endswith(_MERGED)
+
+    @property
+    def newest_run(self) -> str:
+        """The run of its rows, or of the newest of them."""
+        return self.run_id.removesuffix(_MERGED)
+
+    @staticmethod
+    def merged_run_id(newest_run: str) -> str:
+        """What stands in the name of a merged part for a run: it sorts after all parts of that and before the next."""
+        return newest_run + _MERGED
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -61,6 +78,10 @@ class Part:
     def num_rows(self) -> int:
         """Rows of the part."""
         return int(self._data.num_rows)
+
+    def of_run(self, run_id: str) -> Part:
+        """Its rows of one run alone."""
+        return Part(self.name, self._data.filter(pc.equal(self._data.column("run_id"), run_id)))
 
     def schema_difference(self) -> str | None:
         """How the columns differ from those of the table, now or earlier, in one line; None if they do not."""

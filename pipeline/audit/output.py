@@ -9,6 +9,8 @@ from pipeline.audit.documents import DocumentBook, DocumentRow, RunInOrder
 from pipeline.audit.fault import Fault, FaultCode, page_of
 from pipeline.audit.laws import PageRow, RunCount, RunRow, row_faults
 from pipeline.errors import ErrorCode, StorageError
+from pipeline.journal import superseded, trimmed_runs
+from pipeline.parquet import read_part
 from pipeline.part import Part, PartName
 from pipeline.result import Status, one_line
 from pipeline.store import Store
@@ -46,6 +48,7 @@ class Audit:
     _parts: dict[str, dict[str, list[PartName]]] = field(default_factory=dict)
     _counts: dict[str, RunCount] = field(default_factory=dict)
     _number_under_way: int | None = None
+    _merged: dict[str, tuple[PartName, Part | None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: Store, run_under_way: str | None) -> Audit:
@@ -81,19 +84,36 @@ class Audit:
 
     def _list(self) -> None:
         """Find all parts, tables that are written last first: so a run that goes on leaves nothing half seen."""
-        for table in reversed(SCHEMAS):
-            for key in self.store.names(table):
+        keys = {table: self.store.names(table) for table in reversed(SCHEMAS)}
+        passed_over = superseded(self.store, {key for listed in keys.values() for key in listed})
+        for table, listed in keys.items():
+            for key in listed:
                 name = PartName.of_key(key)
+                if key in passed_over:
+                    continue
                 if name is not None:
-                    self._parts.setdefault(name.run_id, {}).setdefault(table, []).append(name)
                     self.num_parts += 1
+                    for run_id in self._runs_in(name):
+                        self._parts.setdefault(run_id, {}).setdefault(table, []).append(name)
                 elif self.run_under_way is None or f"/{self.run_under_way}-" not in key:
                     said = one_line(key.encode("utf-8", "backslashreplace").decode())
                     self._tell(FaultCode.ORPHAN_FILE, said, "no part of this table")
+        trimmed = trimmed_runs(self.store)
         for run_id, tables in self._parts.items():
-            self._counts[run_id] = RunCount()
+            self._counts[run_id] = RunCount(is_whole=run_id not in trimmed)
             for table, names in tables.items():
-                self._find_gaps(table, run_id, names)
+                if not any(name.is_merged for name in names):  # a part that took the place of others says no number
+                    self._find_gaps(table, run_id, names)
+
+    def _runs_in(self, name: PartName) -> Sequence[str]:
+        """The runs that a part has rows of: for most that of its name alone."""
+        if not name.is_merged:
+            return (name.run_id,)
+        try:
+            found = {run_id for (run_id,) in read_part(self.store, name.key, ("run_id",)) if run_id is not None}
+        except StorageError:
+            found = set()  # it will be told when it is read
+        return sorted(found | {name.newest_run})
 
     def _find_gaps(self, table: str, run_id: str, names: Sequence[PartName]) -> None:
         numbers = {name.number for name in names}
@@ -108,14 +128,27 @@ class Audit:
         if doubled:
             self._tell(FaultCode.ORPHAN_FILE, f"{table} of run {run_id}", f"{doubled} parts under two dates")
 
-    def _open(self, name: PartName, columns: Sequence[str]) -> Part | None:
+    def _open(self, name: PartName, columns: Sequence[str], run_id: str) -> Part | None:
+        """The rows of a run in a part; None if the part cannot be used. Of merged ones the last is kept, by table."""
+        if not name.is_merged:
+            part = self._decoded(name, columns)
+        else:
+            if self._merged.get(name.table, (None, None))[0] != name:
+                self._merged[name.table] = name, self._decoded(name, columns)
+            part = self._merged[name.table][1]
+            part = part.of_run(run_id) if part is not None else None
+        if part is None:
+            self._counts[run_id].is_whole = False
+        else:
+            self.num_rows += part.num_rows
+        return part
+
+    def _decoded(self, name: PartName, columns: Sequence[str]) -> Part | None:
         """A part with these columns, its faults as a file told; None if its rows cannot be used."""
         data = self.store.get(name.key)
-        count = self._counts[name.run_id]
         try:
             part = Part.decode(name, data)
         except StorageError:
-            count.is_whole = False
             self._tell(FaultCode.DAMAGED_PART, name.key, f"no Parquet in its {len(data)} bytes", name.table)
             return None
         difference, damage = part.schema_difference(), part.damage()
@@ -124,14 +157,14 @@ class Audit:
         if damage is not None:
             self._tell(FaultCode.DAMAGED_PART, name.key, damage, name.table)
         if damage is not None or not part.has(columns):
-            count.is_whole = False
             return None
-        self.num_rows += part.num_rows
         self._check_run_id(part)
         return part
 
     def _check_run_id(self, part: Part) -> None:
-        others = [run_id for (run_id,) in part.rows(("run_id",)) if run_id is not None and run_id != part.name.run_id]
+        newest, is_merged = part.name.newest_run, part.name.is_merged
+        found = (run_id for (run_id,) in part.rows(("run_id",)) if run_id is not None)
+        others = [run_id for run_id in found if (run_id > newest if is_merged else run_id != newest)]
         if others:
             message = f"{len(others)} of {part.num_rows} rows are of another run, such as {one_line(others[0])}"
             self._tell(FaultCode.WRONG_RUN_ID, part.name.key, message, part.name.table)
@@ -142,24 +175,22 @@ class Audit:
         finished: dict[str, RunRow] = {}
         for run_id in sorted(self._parts, key=self._age):
             for name in self._parts[run_id].get("runs", ()):
-                for row in self._run_rows(name):
+                for row in self._run_rows(name, run_id):
                     if row.run_id in finished:
                         self._tell(FaultCode.DUPLICATE_ROW, f"run {row.run_id}", "two rows in runs", "runs")
                     finished[row.run_id] = row
         self.runs = list(finished.values())
         return finished
 
-    def _run_rows(self, name: PartName) -> Iterator[RunRow]:
-        part = self._open(name, _RUN_COLUMNS)
+    def _run_rows(self, name: PartName, run_id: str) -> Iterator[RunRow]:
+        part = self._open(name, _RUN_COLUMNS, run_id)
         if part is None:
             return
         known = part.has(("config_fingerprint",))
         fingerprints = part.rows(("config_fingerprint",)) if known else iter([(None,)] * part.num_rows)
-        for (run_id, outcome, config, totals), (fingerprint,) in zip(
-            part.rows(_RUN_COLUMNS), fingerprints, strict=True
-        ):
+        for (said, outcome, config, totals), (fingerprint,) in zip(part.rows(_RUN_COLUMNS), fingerprints, strict=True):
             try:
-                yield RunRow.of(run_id or name.run_id, fingerprint, outcome, config, totals)
+                yield RunRow.of(said or run_id, fingerprint, outcome, config, totals)
             except ValueError as error:
                 self._tell(FaultCode.BROKEN_ROW, name.key, one_line(str(error)), "runs")
 
@@ -167,18 +198,18 @@ class Audit:
         """The rows of one run."""
         count, tables = self._counts[run_id], self._parts[run_id]
         for name in tables.get("batches", ()):
-            self._read_batches(name, count)
+            self._read_batches(name, count, run_id)
         for name in tables.get("pages", ()):
-            self._read_pages(name, count, order)
+            self._read_pages(name, count, order, run_id)
         if run is not None:
             self.faults += count.faults(run)
         for name in tables.get("documents", ()):
-            self._read_documents(name, order)
+            self._read_documents(name, order, run_id)
         del self._counts[run_id]
 
-    def _read_batches(self, name: PartName, count: RunCount) -> None:
+    def _read_batches(self, name: PartName, count: RunCount, run_id: str) -> None:
         columns = ("run_id", "batch_id", "batch_size")
-        part = self._open(name, columns)
+        part = self._open(name, columns, run_id)
         for number, (_, batch_id, batch_size) in enumerate(part.rows(columns) if part else ()):
             if batch_id is None or batch_size is None or batch_size < 1:
                 self._tell(
@@ -187,8 +218,8 @@ class Audit:
             else:
                 count.add_batch(batch_id, batch_size)
 
-    def _read_pages(self, name: PartName, count: RunCount, order: RunInOrder) -> None:
-        part = self._open(name, (*_PAGE_COLUMNS, "text"))
+    def _read_pages(self, name: PartName, count: RunCount, order: RunInOrder, run_id: str) -> None:
+        part = self._open(name, (*_PAGE_COLUMNS, "text"), run_id)
         if part is None:
             return
         uris: list[str] = []
@@ -205,8 +236,8 @@ class Audit:
             message = f"a line's box is not within the page ({name.key} row {number})"
             self._tell(FaultCode.BOX_OUTSIDE, uris[number], message)
 
-    def _read_documents(self, name: PartName, order: RunInOrder) -> None:
-        part = self._open(name, _DOCUMENT_COLUMNS)
+    def _read_documents(self, name: PartName, order: RunInOrder, run: str) -> None:
+        part = self._open(name, _DOCUMENT_COLUMNS, run)
         for number, values in enumerate(part.rows(_DOCUMENT_COLUMNS) if part else ()):
             run_id, uri, document_id, fingerprint, page_count, size_bytes, etag, code, *counts = values
             if None in (run_id, uri, fingerprint):

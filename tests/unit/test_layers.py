@@ -27,8 +27,8 @@ LAYERS = (
     {"pipeline.stats", "pipeline.store", "pipeline.raster", "pipeline.engines"},
     {"pipeline.table", "pipeline.source", "pipeline.oldest"},
     {"pipeline.parquet"},
-    {"pipeline.lease", "pipeline.part"},
-    {"pipeline.ledger", "pipeline.audit"},
+    {"pipeline.lease", "pipeline.part", "pipeline.journal"},
+    {"pipeline.ledger", "pipeline.audit", "pipeline.upkeep"},
     {"pipeline.task"},
     {"pipeline.intake", "pipeline.rasterizing", "pipeline.reading"},
     {"pipeline.flow", "pipeline.step", "pipeline.commit", "pipeline.rasterizer", "pipeline.placement"},
@@ -65,6 +65,7 @@ PURE = (
     *("config", "config.documents", "config.reading", "config.running"),
     *("census", "expectation", "budget", "batch", "packer", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),
+    *("upkeep.groups", "upkeep.retention"),
     *("audit.fault", "audit.laws", "audit.documents"),
     *("engines.generated", "engines.certainty", "engines.ladder", "engines.answer", "engines.rapid.groups"),
     *("tuning.unimodal", "tuning.figures", "tuning.trial", "tuning.estimate", "tuning.search", "tuning.tuning"),
@@ -149,7 +150,7 @@ def test_imports_point_one_way(module: str):
     "folder",
     [
         *("jobs", "pipeline.audit", "pipeline.cluster", "pipeline.config", "pipeline.engines", "pipeline.order"),
-        *("pipeline.raster", "pipeline.tuning"),
+        *("pipeline.raster", "pipeline.tuning", "pipeline.upkeep"),
     ],
 )
 def test_modules_of_one_folder_import_each_other_in_no_circle(folder: str):
