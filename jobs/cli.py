@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobs import cli_upkeep, tune_flags
+from jobs import cli_nightly, cli_upkeep, tune_flags
 from jobs.flags import with_options
 from pipeline import __version__
 from pipeline.config import ENGINE_FLAGS, JobConfig
@@ -248,4 +248,5 @@ def _engines(as_json: _AsJson = False) -> None:
     print(engines.as_json() if as_json else engines.as_text())
 
 
+cli_nightly.add_to(app)
 cli_upkeep.add_to(app)

@@ -15,15 +15,26 @@ def read_job_file(path: str) -> dict[str, Any]:
     Raises:
         ConfigurationError: it cannot be read, is no TOML, or holds an unknown key or a wrong value.
     """
+    values = read_toml(path, "job file")
     try:
-        with open(path, "rb") as file:
-            return from_mapping(tomllib.load(file))
-    except OSError as error:
-        raise ConfigurationError(f"job file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"job file {path}: {error}") from error
+        return from_mapping(values)
     except ConfigurationError as error:
         raise ConfigurationError(f"job file {path}: {error}") from error
+
+
+def read_toml(path: str, what: str) -> dict[str, Any]:
+    """What is in a TOML file; `what` is what to call it in an error.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no TOML.
+    """
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigurationError(f"{what} {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{what} {path}: {error}") from error
 
 
 def resolve(given: dict[str, Any], job_file: str | None) -> JobConfig:

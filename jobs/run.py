@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
+from jobs.claim import Claim, claimed
 from jobs.machine import machine, raster_bytes, versions
 from jobs.outcome import Ending, TimedWatch
 from jobs.prepare import Prepared, prepare
@@ -21,22 +21,15 @@ from pipeline.config import JobConfig
 from pipeline.document import absolute_path
 from pipeline.errors import ConfigurationError, ErrorCode, UnfinishedError
 from pipeline.flow import Flow, FlowLimits
-from pipeline.journal import finish_all
-from pipeline.lease import Lease
 from pipeline.ledger import Ledger
 from pipeline.oldest import oldest_first
-from pipeline.parquet import part_keys
-from pipeline.part import PartName
 from pipeline.runner import Runner, drive
 from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
-from pipeline.table import SCHEMAS, RunKeys
+from pipeline.table import RunKeys
 from pipeline.task import Ready
 from pipeline.vanishing import vanished
-
-_STAMP = "%Y%m%dT%H%M%S.%f"
-"""What a run id begins with, so that ids sort by age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +75,13 @@ class RunReport:
         return json.dumps(values)
 
 
-def run(config: JobConfig, until: datetime | None = None) -> RunReport:
+def run(config: JobConfig, until: datetime | None = None, claim: Claim | None = None) -> RunReport:
     """Do a job: everything that is asked for and not committed yet.
 
     Args:
         config: What is asked for.
         until: When to stop; else `config.stop_at` counts from now.
+        claim: The output, if it is held already.
 
     Raises:
         UsageError: nothing was started.
@@ -109,21 +103,16 @@ def run(config: JobConfig, until: datetime | None = None) -> RunReport:
     discovery = Discovery(config.inputs, config.exclude, config.out, with_etags=not config.rehash)
     discovery.check()
     store = Store.open(config.out)
-    started_at = _after_all(store, _now())
-    fingerprint = prepared.spec.fingerprint()
-    run_id = f"{started_at:{_STAMP}}Z-{secrets.token_hex(3)}"
-    keys = RunKeys(run_id, fingerprint, started_at, prepared.spec.identity)
-    started = time.monotonic()
-    with Lease.acquire(store, run_id, _now) as lease, Progress(config.progress) as progress:
-        store.sweep()
-        finish_all(store)
+    fingerprint, started = prepared.spec.fingerprint(), time.monotonic()
+    with nullcontext(claim) if claim else claimed(store, _now) as held, Progress(config.progress) as progress:
+        keys = RunKeys(held.run_id, fingerprint, held.started_at, prepared.spec.identity)
         _announce(progress, prepared)
         ledger = _ledger(config, store, fingerprint)
         sources = discovery.sources()
         if config.order == "oldest":
             sources = oldest_first(sources, lambda source: ledger.done(source) is not None)
         flow = Flow(sources, ledger, _flow_limits(config, prepared), discovery.within)
-        committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check, ledger)
+        committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, held.lease.check, ledger)
         watch = TimedWatch(progress, until, _now)
         return _Run(config, prepared, discovery, flow, committer, watch, started).go()
 
@@ -222,19 +211,6 @@ class _Run:
         except UnfinishedError as error:
             if report.problem is None:  # else its cause is told already
                 self.watch.say(f"the row of the run could not be written: {error}")
-
-
-def _after_all(store: Store, now: datetime) -> datetime:
-    """Now, or a moment after the newest run of an output: of two rows of a page that of the later run id counts.
-
-    A clock that was set back, or that of another machine, would let old rows count.
-    """
-    for table in SCHEMAS:
-        for name in filter(None, map(PartName.of_key, part_keys(store, table)[-1:])):
-            with suppress(ValueError):
-                then = datetime.strptime(f"{name.run_id[:22]}Z", f"{_STAMP}%z")
-                now = max(now, then + timedelta(microseconds=1))
-    return now
 
 
 def absolute(given: str) -> str:

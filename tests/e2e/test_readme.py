@@ -45,6 +45,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents.pdf(place / "letter.pdf", 1)
     documents.png(place / "c.png", "a picture")
     (place / "list.txt").write_text("c.png\n")
+    night = (ROOT / "jobs" / "nightly.toml").read_text(encoding="utf-8")
+    for told, here in (
+        ("/data/scans", "scans"),
+        ("/data/ocr", "nights"),
+        ("10.0", "0.02"),
+        ('"logger", "--tag"', '"echo"'),
+    ):
+        assert told in night
+        night = night.replace(told, here)
+    (place / "jobs").mkdir()
+    (place / "jobs" / "nightly.toml").write_text(night)
     (place / "HunyuanOCR").symlink_to(ROOT / "tests" / "checkpoints" / "tiny-hunyuan-vl")
     done = pagemill("run", "scans/", "letter.pdf", "out", *QUICK, cwd=place)
     assert done.returncode == 1, done.stderr
@@ -63,10 +74,12 @@ def test_a_command_of_the_readme_runs(line: str, place: Path) -> None:
     if "--model" in words:
         pytest.importorskip("transformers", reason="a model needs torch and transformers")
         words += ["--runner", "local", "--progress", "none"]
-    elif words[0] == "run" and "--help" not in words:
+    elif words[0] in ("run", "nightly") and "--help" not in words:
         words += QUICK
     elif words[0] == "tune":
         words += ("--engine", "fake", "--sizes", "1,2", "--repeats", "1", "--tuning", "tuned/tuning.json")
+    if words[0] == "nightly":
+        words += ("--tuning", "tuned/nightly.json")
     done = pagemill(*words, cwd=place)
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
