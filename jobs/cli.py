@@ -138,15 +138,25 @@ def _plan(
         Optional[list[str]],  # noqa: UP045
         typer.Argument(metavar="INPUT...", help="Files, folders, globs or @list.txt to look at.", show_default=False),
     ] = None,
+    price: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option("--price-per-gpu-hour", metavar="PRICE", help="Show hours and money, too, in any currency."),
+    ] = None,
+    out: Annotated[str, typer.Option("--from", metavar="OUT", help="Go by the newest run in this output.")] = "",
+    gpus: Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs at work; 0 takes those of that run.")] = 0,
     config: _JobFile = None,
     as_json: _AsJson = False,
     **options: Any,
 ) -> None:
     """Show what a run would do: documents, pages, sizes, buckets, batches, padding. Reads no text."""
+    from jobs.cost import check_price
     from jobs.plan import make_plan
 
+    is_priced = check_price(price, out, gpus)
     given = {"inputs": tuple(inputs)} if inputs else {}
     plan = make_plan(_resolved({**given, **options}, config))
+    if is_priced:
+        plan.add_cost(out, price or 0.0, gpus)
     print(plan.as_json() if as_json else plan.as_text())
 
 

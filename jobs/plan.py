@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from jobs.cost import Cost, Measured
 from jobs.prepare import Prepared, prepare
 from pipeline.batch import Batch, padding_share
 from pipeline.config import JobConfig
@@ -18,6 +19,7 @@ from pipeline.raster import probe, size_pages
 from pipeline.result import Failure, Probe, Stage
 from pipeline.selection import Selection
 from pipeline.source import Discovery
+from pipeline.store import Store
 
 
 @dataclass(slots=True)
@@ -60,6 +62,8 @@ class Plan:
     num_ignored: int = 0
     pages_copied: int = 0
     buckets: dict[int, BucketPlan] = field(default_factory=dict)
+    fingerprint: str = ""
+    cost: Cost | None = None
 
     @property
     def pages(self) -> int:
@@ -93,8 +97,20 @@ class Plan:
             "ignored": self.num_ignored,
             "unreadable": unreadable,
             "buckets": buckets,
+            **({"cost": self.cost.as_dict()} if self.cost else {}),
         }
         return json.dumps(values)
+
+    def add_cost(self, out: str, price: float, gpus: int) -> None:
+        """Say what all this costs, going by a finished run in an output.
+
+        Raises:
+            UsageError: there is no such output, or no run to go by.
+            StorageError: it cannot be read.
+        """
+        run = Measured.newest(Store.existing(out), self.engine, self.fingerprint)
+        buckets = [(bucket.pages, bucket.tokens) for bucket in self.buckets.values()]
+        self.cost = Cost.of(buckets, self.size_bytes, run, price=price, gpus=gpus)
 
     def as_text(self) -> str:
         """The plan for a person to read."""
@@ -113,7 +129,7 @@ def make_plan(config: JobConfig) -> Plan:
     limits = prepared.batch_limits(config)
     discovery = Discovery(config.inputs, config.exclude)
     discovery.check()
-    plan = Plan(prepared.spec.identity.name, prepared.spec.raster.dpi)
+    plan = Plan(prepared.spec.identity.name, prepared.spec.raster.dpi, fingerprint=prepared.spec.fingerprint())
     packer = Packer.of(limits)
     for sized in _sized_pages(discovery, prepared, config.selection, plan):
         packer.add(sized)
@@ -210,6 +226,9 @@ def _lines(plan: Plan) -> Iterator[str]:
         tokens = sum(b.tokens for b in plan.buckets.values())
         batches = sum(b.batches for b in plan.buckets.values())
         yield f"{'all':>8} {plan.pages:>7} {batches:>8} {'':>9} {padding_share(padded, tokens):>8.1%}"
+    if plan.cost:
+        yield ""
+        yield from plan.cost.lines()
     for where, code, message in plan.unreadable[:20]:
         yield f"cannot read {where}: {code}, {message}"
     if len(plan.unreadable) > 20:
