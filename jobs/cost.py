@@ -82,8 +82,9 @@ class Measured:
         return min(1.0, self.engine_s / (self.seconds * self.engines))
 
     def engine_s_of(self, length: float) -> float:
-        """Seconds of an engine for a page of this length: between two that were measured in a straight line, beyond in
-        proportion to the length.
+        """Seconds of an engine for a page of this length.
+
+        Between two that were measured in a straight line, beyond them in proportion to the length.
         """
         first, last = self.costs[0], self.costs[-1]
         if length <= first[0] or length >= last[0]:

@@ -78,6 +78,8 @@ def test_a_command_of_the_readme_runs(line: str, place: Path) -> None:
         words += QUICK
     elif words[0] == "tune":
         words += ("--engine", "fake", "--sizes", "1,2", "--repeats", "1", "--tuning", "tuned/tuning.json")
+    if words[0] == "plan":
+        words += ("--engine", "fake")
     if words[0] == "nightly":
         words += ("--tuning", "tuned/nightly.json")
     done = pagemill(*words, cwd=place)
