@@ -216,3 +216,27 @@ def test_a_night_that_fails_too_much_says_so_also_when_it_was_too_short(folder: 
     assert (report.outcome, report.exit_code) == ("out_of_time", EXIT_PAGES_FAILED)
     assert duckdb.sql(f"SELECT outcome FROM '{report.out}/runs/*/*.parquet'").fetchall() == [("out_of_time",)]
     assert not {fault.code for fault in verify(report.out, ()).audit.faults} - {"unread", "incomplete"}
+
+
+def test_stop_at_is_a_time_of_the_clocks_here_and_what_is_left_comes_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """By a clock that stands still until two pages are read, and then is at the time."""
+    from jobs.outcome import TimedWatch
+
+    clock = [datetime(2026, 12, 3, 22, 0, tzinfo=UTC)]
+    soon = clock[0].astimezone() + timedelta(minutes=14)
+
+    def look(self: TimedWatch, flow: Any) -> None:
+        if flow.totals.pages == 2:
+            clock[0] = soon
+
+    monkeypatch.setattr("jobs.run._now", lambda: clock[0])
+    monkeypatch.setattr(TimedWatch, "look", look)
+    options = {"batch_size": 1, "pages_per_task": 1, "max_page_wait": 0.0}
+    report = run(_job(folder, stop_at=f"{soon:%H:%M}", **options))
+    assert (report.outcome, report.exit_code) == ("out_of_time", EXIT_OUT_OF_TIME)
+    assert 0 < report.totals.pages < 5
+    assert report.num_committed == report.totals.pages
+    rest = run(_job(folder, stop_at=f"{soon:%H:%M}"))
+    assert (rest.outcome, rest.totals.pages) == ("done", 5 - report.totals.pages), "the next such time is tomorrow"
