@@ -7,6 +7,7 @@ Only what is surely gone counts: a file that cannot be looked at, or lies in an 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 
 from pipeline.census import Census, archive_of
@@ -46,12 +47,12 @@ def _is_gone(uri: str, census: Census) -> bool:
     if not uri.startswith("file://"):
         return archive is None or census.is_missed(archive)
     try:
-        os.lstat(path_of_uri(uri))
+        status = os.lstat(path_of_uri(uri))
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):
         return False
-    return False
+    return stat.S_ISDIR(status.st_mode)  # that it could not be listed was its row, and now it could
 
 
 def _is_empty_folder(root: str) -> bool:

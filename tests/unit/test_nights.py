@@ -240,3 +240,22 @@ def test_stop_at_is_a_time_of_the_clocks_here_and_what_is_left_comes_next(
     assert report.num_committed == report.totals.pages
     rest = run(_job(folder, stop_at=f"{soon:%H:%M}"))
     assert (rest.outcome, rest.totals.pages) == ("done", 5 - report.totals.pages), "the next such time is tomorrow"
+
+
+def test_a_folder_that_cannot_be_listed_keeps_all_that_was_below_it(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    """As a network share that answers with an error, and says of each file that there is none."""
+    run(_job(folder))
+    scandir = os.scandir
+
+    def broken(path: Any = ".") -> Any:
+        if str(path).endswith("/sub"):
+            raise OSError(5, "Input/output error")
+        return scandir(path)
+
+    (folder / "sub" / "b.pdf").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", broken)
+        report = run(_job(folder))
+    assert (report.totals.documents_vanished, report.totals.failures_by_code) == (0, {"unreadable": 1})
+    assert "sub/b.pdf" in _latest(folder)
+    assert _changes(run(_job(folder))) == (0, 0, 2), "the file, and the row of the folder itself"
