@@ -44,6 +44,7 @@ class NightReport:
 
     out: str
     run: RunReport | None = None
+    summary: str = ""
     tuned: bool = False
     upkeep: UpkeepReport | None = None
     notes: list[str] = field(default_factory=list)
@@ -69,7 +70,7 @@ class NightReport:
 
     def _lines(self) -> Iterator[str]:
         if self.run:
-            yield summary(self.run)
+            yield self.summary
         if self.upkeep:
             dropped = f", {self.upkeep.rows_dropped} old rows dropped" if self.upkeep.rows_dropped else ""
             yield f"files      {self.upkeep.parts_before} before, {self.upkeep.parts_after} now{dropped}"
@@ -104,6 +105,7 @@ def _go(night: Night, report: NightReport) -> None:
             config = _measured(night, until, report)
             if report.failed_with != EXIT_INTERRUPTED:
                 report.run = run(config, until, claim)
+                report.summary = summary(report.run)  # which reads the first rows back: they lie elsewhere afterwards
                 _tidy(night, store, claim, report)
     except OutputInUseError as error:
         if report.run is None:

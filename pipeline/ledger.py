@@ -55,7 +55,7 @@ _NOTHING = _Content()
 
 @dataclass(slots=True)
 class Ledger:
-    """Rows that count for one configuration, in about half a kilobyte of memory a document, whatever its text, and the census.
+    """Rows that count for one configuration, and the census: about 2/3 KiB a document, whatever its text.
 
     Names are kept as 128-bit digests: that any two of ten million are the same has a probability of 1e-25.
     Rows of pages that were left out count only while `selection` leaves them out, too. A document that could not be

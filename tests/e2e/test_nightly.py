@@ -114,6 +114,7 @@ def test_a_night_reads_tidies_up_and_tells(folder: Path, tmp_path: Path, receive
         done.stdout + done.stderr + str(duckdb.sql(f"SELECT * FROM '{tmp_path}/out/runs/*/*.parquet'").fetchall())
     )
     assert SECRET not in everything
+    assert ".pdf    3 p.  ok          page " in done.stderr, "the first rows, read back before they were put elsewhere"
     again = json.loads(nightly(file, "--json").stdout)
     assert (again["pages"], again["documents_new"], again["upkeep"]["parts_after"]) == (0, 0, 4)
 
