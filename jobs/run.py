@@ -29,9 +29,11 @@ from pipeline.errors import (
 from pipeline.flow import Flow, FlowLimits
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
+from pipeline.location import Location, is_remote
 from pipeline.parquet import part_keys
 from pipeline.part import PartName
 from pipeline.runner import Runner, drive
+from pipeline.shelf import clear
 from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
@@ -96,14 +98,15 @@ def run(config: JobConfig) -> RunReport:
     config = replace(
         config,
         inputs=tuple(map(absolute, config.inputs)),
-        out=absolute(config.out),
+        out=absolute(config.out).rstrip("/") or "/",
         password_file=absolute(config.password_file) if config.password_file else "",
         model=absolute_model(config.model),
         tuning=config.tuning if config.tuning == NO_TUNING else absolute_model(config.tuning),
         engine_options=tuple(map(_absolute_option, config.engine_options)),
     )
     prepared = prepare(config)
-    discovery = Discovery(config.inputs, config.exclude, config.out, with_etags=not config.rehash)
+    fetching = prepared.limits.fetching
+    discovery = Discovery(config.inputs, config.exclude, config.out, not config.rehash, fetching)
     discovery.check()
     store = Store.open(config.out)
     started_at = _after_all(store, _now())
@@ -117,7 +120,10 @@ def run(config: JobConfig) -> RunReport:
         ledger = _ledger(config, store, fingerprint)
         flow = Flow(discovery.sources(), ledger, _flow_limits(config, prepared), discovery.within)
         committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, lease.check, ledger)
-        return _Run(config, prepared, discovery, flow, committer, progress, started).go()
+        try:
+            return _Run(config, prepared, discovery, flow, committer, progress, started).go()
+        finally:
+            clear(fetching.run)
 
 
 def _ledger(config: JobConfig, store: Store, fingerprint: str) -> Ledger:
@@ -223,6 +229,8 @@ def absolute(given: str) -> str:
     """An input or output as it can be named from any folder, so that `pagemill retry` finds it again."""
     if given.startswith("@"):
         return "@" + absolute(given[1:])
+    if is_remote(given):
+        return Location.parse(given).uri
     return given if "://" in given else absolute_path(os.path.expanduser(given))
 
 
