@@ -114,7 +114,8 @@ class Listing:
     def _leaves_out(self, found: Location, given: Location, rules: Rules) -> bool:
         start = len(Pattern.of_key(given.key).folder if is_pattern(given.key) else given.as_folder().key)
         *folders, name = found.key[start:].split("/")
-        if any(map(is_litter, (*folders, name))) or is_unfinished(name) or self._is_of_output(found):
+        hidden = any(is_litter(part) for part in (*folders, name) if part not in (".", ".."))
+        if hidden or is_unfinished(name) or self._is_of_output(found):
             return True
         root = path_of(found.at(found.key[:start]).uri)
         return rules.leaves_out(root, "/".join((*folders, name)))

@@ -81,7 +81,14 @@ class Store:
     @classmethod
     def _remote(cls, location: str) -> Store:
         where = Location.parse(location)
-        return cls(where.uri.rstrip("/"), connect(where), _is_remote=True)
+        store = cls(where.uri.rstrip("/"), connect(where), _is_remote=True)
+        try:
+            store.holds("")
+        except StorageError as error:
+            if error.__cause__ is not None and trouble_of(error.__cause__) is Trouble.NO_BUCKET:
+                raise UsageError(f"{location}: there is no bucket {where.bucket}") from error
+            raise
+        return store
 
     def made_sure(self) -> Store:
         """The same, if it refuses to put one object over another: some stores take the condition and ignore it."""
@@ -251,8 +258,9 @@ class Store:
             return None
         from obstore.fsspec import FsspecStore
 
-        filesystem: Any = FsspecStore
         scheme = Location.parse(self.location).scheme
+        # Its class methods look for the protocol at the class; without it no pattern with a scheme matches anything.
+        filesystem: Any = type("ObjectStoreFilesystem", (FsspecStore,), {"protocol": scheme})
         return filesystem(scheme, **settings(scheme), skip_instance_cache=True)
 
     def _list(self, prefix: str) -> Iterator[str]:

@@ -42,19 +42,25 @@ def seen(location: Location, meta: Any) -> Seen:
 
 
 def look(location: Location, patience_s: float = PATIENCE_S) -> Seen | None:
-    """An object as it is now; None if there is none.
+    """An object as it is now; None if there is none, or nobody may look.
 
     Raises:
         InputsLostError: the store cannot be reached or lets nobody in.
     """
+    found = _look(location, patience_s)
+    return found if isinstance(found, Seen) else None
+
+
+def _look(location: Location, patience_s: float) -> Seen | Trouble:
+    """An object as it is now, or why there is none to be seen. That a look is refused has no reason with it."""
     objects, waits = connect(location.at(""), patience_s), pauses(patience_s)
     while True:
         try:
             return seen(location, obstore.head(objects, location.key))
         except FAULTS as error:
             trouble = trouble_of(error)
-            if trouble in (Trouble.GONE, Trouble.BAD_KEY):
-                return None
+            if trouble in (Trouble.GONE, Trouble.BAD_KEY, Trouble.DENIED):
+                return trouble
             if trouble is not Trouble.TRANSIENT or next(waits, None) is None:
                 raise lost(error, location.root) from error
 
@@ -118,7 +124,7 @@ def _metas(location: Location, last: str, patience_s: float) -> Iterator[Any]:
 def _is_marker(found: Seen, empty: set[str], patience_s: float) -> bool:
     """Whether an object of no bytes stands for a folder: obstore shows it without the slash, and finds none there."""
     key = found.location.key
-    if key in empty or look(found.location, patience_s) is None:
+    if key in empty or _look(found.location, patience_s) is Trouble.GONE:
         return True
     empty.add(key)
     return False
