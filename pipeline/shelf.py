@@ -90,14 +90,15 @@ def _known(folder: str, location: Location, etag: str) -> tuple[IO[bytes], str] 
 def _fetched(folder: str, location: Location, etag: str | None, fetching: Fetching) -> tuple[IO[bytes], str]:
     """Fetch an object: its file, locked, and its etag."""
     descriptor, staged = tempfile.mkstemp(prefix=".", dir=folder)
+    file = os.fdopen(descriptor, "w+b")
     try:
-        file = os.fdopen(descriptor, "w+b")
         fcntl.flock(file, fcntl.LOCK_SH)
         found = fetch(location, file, etag=etag, patience_s=fetching.patience_s)
         file.flush()
         os.utime(staged, ns=(time.time_ns(), int(found.modified_at.timestamp() * 1e6) * 1000))
         os.rename(staged, _path(folder, location, found.etag))
     except BaseException:
+        file.close()
         os.unlink(staged)
         raise
     _make_room(folder, fetching.most_bytes)

@@ -23,7 +23,7 @@ _SLOWEST_BYTES_PER_S = 50_000
 _MAX_STARTS = 5
 """How often an object may be replaced while it is read, or be different each time."""
 
-_MD5 = re.compile(r'"([0-9a-f]{32})"')
+_MD5 = re.compile(r"([0-9a-f]{32})")
 """An etag that may be the MD5 of the content: so it is on S3 for what was put at once and has no key of its own."""
 
 _not_md5: set[str] = set()
@@ -122,7 +122,7 @@ class _Download:
         options: dict[str, Any] = {}
         wanted = self._seen.etag if self._seen else self.etag
         if wanted and not wanted.startswith("time:"):
-            options["if_match"] = wanted
+            options["if_match"] = wanted if wanted.startswith("W/") else f'"{wanted}"'
         if self.file.tell():
             options["range"] = {"offset": self.file.tell()}
         try:

@@ -25,7 +25,8 @@ _CHUNK = 1000
 class Seen:
     """An object as a listing or a look at it shows it; `problem` is why it cannot be read, if that is known.
 
-    `etag` is that of the store, or where it has none the time of its last change and its size.
+    `etag` is that of the store without quotes (Azure lists it without, and gives it with them), or where it has none the
+    time of its last change and its size.
     """
 
     location: Location
@@ -37,7 +38,7 @@ class Seen:
 
 def seen(location: Location, meta: Any) -> Seen:
     """What obstore tells of an object."""
-    etag = meta["e_tag"] or f"time:{meta['last_modified'].isoformat()}:{meta['size']}"
+    etag = (meta["e_tag"] or "").strip('"') or f"time:{meta['last_modified'].isoformat()}:{meta['size']}"
     return Seen(location, meta["size"], meta["last_modified"], etag)
 
 
@@ -132,4 +133,4 @@ def _is_marker(found: Seen, empty: set[str], patience_s: float) -> bool:
 
 def _by_boto(location: Location, last: str) -> Iterator[Seen]:
     for key, size, modified_at, etag, problem in listed_by_boto(location, last):
-        yield Seen(location.at(key), size, modified_at, etag, problem)
+        yield Seen(location.at(key), size, modified_at, etag.strip('"'), problem)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +82,7 @@ def azurite_command(port: int, folder: Path) -> list[str] | None:
 
 
 Fault = Callable[[str, int], str | None]
-"""What is to go wrong with a request, by its first line and its number: a status and a code, `cut` in the answer, `drop` it."""
+"""What is to go wrong with a request, by its first line and number: a status and a code, `cut` in the answer, `drop`."""
 
 
 @dataclass
@@ -165,3 +170,28 @@ def _message(connection: socket.socket) -> bytes | None:
 
 def _body_length(answer: bytes) -> int:
     return len(answer.partition(b"\r\n\r\n")[2])
+
+
+def make_container(endpoint: str, name: str, key: str) -> None:
+    """Make a container of Azure with a request signed by hand (Azure Storage, "Authorize with Shared Key")."""
+    now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    headers = {"x-ms-date": now, "x-ms-version": "2021-08-06", "Content-Type": "a/b"}
+    account = endpoint.rpartition("/")[2]
+    named = "".join(f"{header}:{headers[header]}\n" for header in ("x-ms-date", "x-ms-version"))
+    resource = f"/{account}/{account}/{name}\nrestype:container"
+    text = "PUT\n\n\n\n\na/b\n" + "\n" * 6 + named + resource
+    signature = base64.b64encode(hmac.new(base64.b64decode(key), text.encode(), hashlib.sha256).digest()).decode()
+    headers["Authorization"] = f"SharedKey {account}:{signature}"
+    request = urllib.request.Request(f"{endpoint}/{name}?restype=container", b"", headers, method="PUT")
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 201
+
+
+@contextmanager
+def gcs(binary: Path) -> Iterator[str]:
+    """A server of Google Cloud Storage in memory: its endpoint."""
+    port = free_port()
+    where = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
+    where += ["-public-host", f"127.0.0.1:{port}"]
+    with process([str(binary), *where, "-external-url", f"http://127.0.0.1:{port}"], port):
+        yield f"http://127.0.0.1:{port}"

@@ -118,7 +118,7 @@ def test_an_etag_that_is_no_checksum_is_found_out_and_the_object_read(
     real = download.seen
 
     def seen(location: Location, meta: Any) -> Any:
-        return real(location, {**meta, "e_tag": '"' + "0" * 32 + '"'})
+        return real(location, {**meta, "e_tag": "0" * 32})
 
     monkeypatch.setattr(download, "seen", seen)
     try:
@@ -139,7 +139,7 @@ def test_an_object_of_several_parts_is_read(bucket: str, s3_endpoint: str):
     client.complete_multipart_upload(**where, MultipartUpload={"Parts": told})
     seen = look(Location("s3", bucket, "big.bin"))
     assert seen is not None
-    assert seen.etag.endswith('-2"')
+    assert seen.etag.endswith("-2")
     assert fetched(bucket, "big.bin", etag=seen.etag) == b"".join(parts)
 
 
@@ -165,9 +165,9 @@ def test_what_may_not_be_read_is_the_fault_of_that_document(bucket: str, put: Pu
 
 
 def test_no_secret_is_in_any_error(bucket: str, put: Put, proxied: Any, monkeypatch: pytest.MonkeyPatch):
-    said = "HTTP error: error sending request for url (https://me:pw@h.example/c/k?sig=S3CRET&se=1): operation timed out"
+    said = "HTTP error: error sending request for url (https://me:pw@h.example/c/k?sig=S3CRET&se=1): timed out"
     assert connection.reason(OSError(said)) == (
-        "HTTP error: error sending request for url (https://h.example/c/k): operation timed out"
+        "HTTP error: error sending request for url (https://h.example/c/k): timed out"
     )
     proxied(lambda _line, _number: "403 SignatureDoesNotMatch")
     with pytest.raises(InputsLostError) as raised:

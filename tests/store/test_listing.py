@@ -75,9 +75,7 @@ def test_keys_that_no_path_can_have_have_a_row_that_says_so_and_stop_nothing(buc
     assert [location_of_uri(s.uri).key for s in sources if not s.problem] == ["a/plain.pdf", "z.pdf"]
 
 
-def test_such_keys_without_boto3_are_told_with_what_to_install(
-    bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
-):
+def test_such_keys_without_boto3_are_told_with_what_to_install(bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch):
     put("a//b.pdf", b"x")
     monkeypatch.setattr("pipeline.store.boto._client", lambda: None)
     with pytest.raises(InputError, match=r"pip install 'pagemill\[s3\]'"):
