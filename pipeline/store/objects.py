@@ -25,7 +25,7 @@ _CHUNK = 1000
 class Seen:
     """An object as a listing or a look at it shows it; `problem` is why it cannot be read, if that is known.
 
-    `etag` is that of the store without quotes (Azure lists it without, and gives it with them), or where it has none the
+    `etag` is that of the store without quotes (Azure lists it so, and gives it with them), or where it has none the
     time of its last change and its size.
     """
 

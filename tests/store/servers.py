@@ -82,7 +82,7 @@ def azurite_command(port: int, folder: Path) -> list[str] | None:
 
 
 Fault = Callable[[str, int], str | None]
-"""What is to go wrong with a request, by its first line and number: a status and a code, `cut` in the answer, `drop`."""
+"""What is to go wrong with a request, by its first line and number: a status and a code, `cut`, `drop` or `refuse`."""
 
 
 @dataclass
