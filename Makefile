@@ -6,7 +6,7 @@ PYTHON ?= .venv/bin/python
 check: lint types test coverage
 
 # The modules that only plan: every line and every branch of them is run by the unit tests.
-PURE = errors selection schedule option foreign config/__init__ config/documents config/reading config/running document census page bucket expectation budget batch packer result block soundness stats task intake rasterizing reading flow ledger \
+PURE = errors selection schedule option foreign pattern config/__init__ config/documents config/reading config/running document location census page bucket expectation budget batch packer result block soundness stats task intake rasterizing reading flow ledger \
 	placement order/__init__ order/box order/direction order/columns order/cells order/numbered order/stories order/rows order/text \
 	engines/generated engines/certainty engines/ladder engines/answer engines/rapid/groups engines/hunyuan/prompts engines/hunyuan/spotting engines/hunyuan/memory \
 	tuning/unimodal tuning/figures tuning/trial tuning/estimate tuning/search tuning/tuning upkeep/groups upkeep/retention

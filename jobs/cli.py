@@ -49,6 +49,14 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:  # such as a full disk behind stdout
         print(f"pagemill: error: {error.strerror or error}", file=sys.stderr)
         sys.exit(EXIT_UNFINISHED)
+    finally:
+        _clear_shelf()
+
+
+def _clear_shelf() -> None:
+    """Remove documents that were fetched; without the import if there can be none."""
+    if shelf := sys.modules.get("pipeline.shelf"):
+        shelf.clear_used()
 
 
 def _version(value: bool) -> None:

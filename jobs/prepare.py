@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pipeline.engines import BEST_FIRST, choose, load
 from pipeline.engines.checkpoint import Checkpoint
 from pipeline.engines.engine import Engine, Spec
 from pipeline.errors import ConfigurationError, EngineUnavailableError
+from pipeline.location import Fetching
 from pipeline.page import RasterLimits
 
 
@@ -102,6 +104,7 @@ def raster_limits(config: JobConfig) -> RasterLimits:
         passwords=passwords_in(config.password_file) if config.password_file else (),
         fake_decoder=config.fake_decoder,
         max_image_pixels=config.max_image_pixels,
+        fetching=Fetching(secrets.token_hex(8), config.object_cache_mb << 20, config.store_patience),
     )
 
 

@@ -138,9 +138,15 @@ def query(out: str, asked: str, values: Sequence[str] = ()) -> Answer:
     else:
         raise ConfigurationError(f"there is no question '{asked}'{nearest(asked, list(known))}")
     store = Store.existing(out)
+    try:
+        filesystem = store.as_filesystem()
+    except ImportError as error:
+        raise ConfigurationError("an object store is asked through fsspec: pip install 'pagemill[query]'") from error
     with _refusals():
         connection = duckdb.connect()
         connection.execute("SET TimeZone = 'UTC'")
+        if filesystem is not None:
+            connection.register_filesystem(filesystem)
         for table in SCHEMAS:
             _add_view(connection, store, table)
         connection.execute(f"CREATE VIEW latest AS {known['latest'].sql}")
@@ -152,7 +158,7 @@ def _add_view(connection: Any, store: Store, table: str) -> None:
     if not part_keys(store, table):
         connection.register(table, SCHEMAS[table].empty_table())
         return
-    pattern = f"{glob.escape(store.location)}/{table}/*/*.parquet".replace("'", "''")
+    pattern = f"{glob.escape(store.url)}/{table}/*/*.parquet".replace("'", "''")
     source = f"read_parquet('{pattern}', hive_partitioning = true, union_by_name = true)"
     connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {source}")  # noqa: S608 (the pattern is quoted)
 

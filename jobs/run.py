@@ -22,8 +22,10 @@ from pipeline.document import absolute_path
 from pipeline.errors import ConfigurationError, ErrorCode, UnfinishedError
 from pipeline.flow import Flow, FlowLimits
 from pipeline.ledger import Ledger
+from pipeline.location import Location, is_remote
 from pipeline.oldest import oldest_first
 from pipeline.runner import Runner, drive
+from pipeline.shelf import clear
 from pipeline.source import Discovery
 from pipeline.stats import Totals
 from pipeline.store import Store
@@ -93,14 +95,15 @@ def run(config: JobConfig, until: datetime | None = None, claim: Claim | None = 
     config = replace(
         config,
         inputs=tuple(map(absolute, config.inputs)),
-        out=absolute(config.out),
+        out=absolute(config.out).rstrip("/") or "/",
         password_file=absolute(config.password_file) if config.password_file else "",
         model=absolute_model(config.model),
         tuning=config.tuning if config.tuning == NO_TUNING else absolute_model(config.tuning),
         engine_options=tuple(map(_absolute_option, config.engine_options)),
     )
     prepared = prepare(config)
-    discovery = Discovery(config.inputs, config.exclude, config.out, with_etags=not config.rehash)
+    fetching = prepared.limits.fetching
+    discovery = Discovery(config.inputs, config.exclude, config.out, not config.rehash, fetching)
     discovery.check()
     store = Store.open(config.out)
     fingerprint, started = prepared.spec.fingerprint(), time.monotonic()
@@ -114,7 +117,10 @@ def run(config: JobConfig, until: datetime | None = None, claim: Claim | None = 
         flow = Flow(sources, ledger, _flow_limits(config, prepared), discovery.within)
         committer = Committer(store, keys, _commit_limits(config), time.monotonic, _now, held.lease.check, ledger)
         watch = TimedWatch(progress, until, _now)
-        return _Run(config, prepared, discovery, flow, committer, watch, started).go()
+        try:
+            return _Run(config, prepared, discovery, flow, committer, watch, started).go()
+        finally:
+            clear(fetching.run)
 
 
 def _ledger(config: JobConfig, store: Store, fingerprint: str) -> Ledger:
@@ -169,7 +175,7 @@ class _Run:
             return None
         store, census = self.committer.store, self.flow.ledger.census
         try:
-            for gone in vanished(store, census, self.discovery.roots()):
+            for gone in vanished(store, census, self.discovery):
                 self.flow.totals += Totals(documents_vanished=1)
                 self.committer.take(Ready(documents=[gone]))
             self.committer.flush()
@@ -217,6 +223,8 @@ def absolute(given: str) -> str:
     """An input or output as it can be named from any folder, so that `pagemill retry` finds it again."""
     if given.startswith("@"):
         return "@" + absolute(given[1:])
+    if is_remote(given):
+        return Location.parse(given).uri
     return given if "://" in given else absolute_path(os.path.expanduser(given))
 
 

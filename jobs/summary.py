@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from jobs.run import RunReport
 from pipeline.document import member_of_uri, path_of_uri
 from pipeline.errors import StorageError
+from pipeline.location import is_remote
 from pipeline.parquet import first_rows, part_key
 from pipeline.result import one_line
 from pipeline.stats import Buckets, BucketTotals, Totals
@@ -126,6 +127,8 @@ def _counts(counter: Mapping[str, int]) -> str:
 
 
 def _query(out: str) -> str:
+    if is_remote(out):
+        return f"pagemill query {shlex.quote(out)} failures"
     pattern = os.path.join(out, "pages", "*", "*.parquet").replace("'", "''")
     columns = "uri, page_index + 1 AS page, status, left(text, 60) AS text"
     sql = f"SELECT {columns} FROM '{pattern}' ORDER BY uri, page_index"  # noqa: S608 (shown, never run)

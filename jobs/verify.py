@@ -20,9 +20,12 @@ from pipeline.audit.output import Audit
 from pipeline.document import Document, Source, path_of_uri
 from pipeline.errors import EXIT_DONE, EXIT_PAGES_FAILED, InputError, PageFault, UsageError
 from pipeline.lease import writer
+from pipeline.listing import LEASE_FOLDER
+from pipeline.location import is_remote, location_of_uri
 from pipeline.raster import identify, members_of
-from pipeline.source import LEASE_FOLDER, Discovery
+from pipeline.source import Discovery
 from pipeline.store import Store
+from pipeline.store.objects import look
 from pipeline.table import SCHEMAS
 
 _READERS = 4
@@ -109,7 +112,7 @@ def verify(out: str, inputs: Sequence[str], *, hash_inputs: bool = True) -> Verd
         StorageError: the output cannot be read.
     """
     store = Store.existing(out)
-    if not any(os.path.isdir(os.path.join(store.location, name)) for name in (LEASE_FOLDER, *SCHEMAS)):
+    if not any(map(store.holds, (LEASE_FOLDER, *SCHEMAS))):
         raise UsageError(f"{out} is no output of Pagemill: it has no folder {', '.join(SCHEMAS)} or {LEASE_FOLDER}")
     discovery = _given(store, inputs)
     holder = writer(store, datetime.now(UTC))
@@ -181,13 +184,18 @@ def _compare(verdict: Verdict, discovery: Discovery) -> None:
 def _note_others(verdict: Verdict, found: set[str]) -> None:
     documents = verdict.audit.documents
     others = [uri for uri in documents if uri not in found]
-    gone = [uri for uri in others if not os.path.lexists(path_of_uri(uri))]
+    with ThreadPoolExecutor(_READERS) as pool:
+        gone = [uri for uri, is_there in zip(others, pool.map(_is_there, others), strict=True) if not is_there]
     incomplete = sum(not documents.is_complete(uri) for uri in gone)
     if gone:
         ending = f", {incomplete} of them with pages never read" if incomplete else ""
         verdict.notes.append(f"{_many(len(gone), 'document')} of the output no longer where it was found{ending}")
     if len(others) > len(gone):
         verdict.notes.append(f"{_many(len(others) - len(gone), 'document')} of the output not among the inputs")
+
+
+def _is_there(uri: str) -> bool:
+    return look(location_of_uri(uri)) is not None if is_remote(uri) else os.path.lexists(path_of_uri(uri))
 
 
 def _many(count: int, noun: str) -> str:
@@ -200,7 +208,7 @@ def _with_members(discovery: Discovery) -> Iterator[Source]:
         members: Sequence[Source] = ()
         if source.problem is None:
             with suppress(PageFault):
-                members, loss = members_of(identify(source.uri, hash_content=False))
+                members, loss = members_of(identify(source.uri, hash_content=False, hint=source.etag))
                 if loss:
                     yield source
         yield from discovery.within(members) if members else (source,)
@@ -209,12 +217,14 @@ def _with_members(discovery: Discovery) -> Iterator[Source]:
 def _looked_at(sources: Iterator[Source], *, hash_inputs: bool) -> Iterator[tuple[Source, Document | None]]:
     """Each source and what it is, None if it cannot be read; several are hashed at a time, in order."""
 
-    def look(source: Source) -> tuple[Source, Document | None]:
+    def looked(source: Source) -> tuple[Source, Document | None]:
         try:
-            return source, identify(source.uri, hash_content=hash_inputs) if source.problem is None else None
+            if source.problem is not None:
+                return source, None
+            return source, identify(source.uri, hash_content=hash_inputs, hint=source.etag)
         except PageFault:
             return source, None
 
     with ThreadPoolExecutor(_READERS) as pool:
         while chunk := list(islice(sources, _CHUNK)):
-            yield from pool.map(look, chunk)
+            yield from pool.map(looked, chunk)

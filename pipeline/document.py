@@ -147,7 +147,7 @@ def uri_of_path(path: str) -> str:
     search the column; a byte that is not UTF-8, a control, a blank, `%`, `?` and `#` are escaped, and so is
     an exclamation mark at the end of a folder's name, since `!/` leads into an archive.
     """
-    return "file://" + escaped(path).replace(_INTO, "%21/")
+    return "file://" + escaped(path).replace(INTO, "%21/")
 
 
 def escaped(name: str) -> str:
@@ -166,13 +166,13 @@ def path_of_uri(uri: str) -> str:
 
     The host may be named as `localhost` (RFC 8089).
     """
-    path = uri.removeprefix("file://").partition(_INTO)[0]
+    path = uri.removeprefix("file://").partition(INTO)[0]
     return os.fsdecode(unquote_to_bytes(path.removeprefix("localhost") if path.startswith("localhost/") else path))
 
 
 def member_of_uri(uri: str) -> str:
     """The key of the member of an archive that a URI names; empty if it names a file."""
-    return uri.partition(_INTO)[2]
+    return uri.partition(INTO)[2]
 
 
 def path_in_archive(uri: str) -> str:
@@ -182,7 +182,7 @@ def path_in_archive(uri: str) -> str:
 
 def uri_of_member(archive_uri: str, key: str) -> str:
     """The URI of a member by its key."""
-    return f"{archive_uri}{_INTO}{key}"
+    return f"{archive_uri}{INTO}{key}"
 
 
 def is_litter(name: str) -> bool:
@@ -195,7 +195,9 @@ def is_unfinished(name: str) -> bool:
     return name.lower().endswith(_UNFINISHED)
 
 
-_INTO = "!/"
+INTO = "!/"
+"""What leads into an archive, in a URI."""
+
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".download")
 _LITTER = ("thumbs.db", "desktop.ini", "ehthumbs.db", "__macosx")
 

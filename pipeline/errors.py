@@ -7,6 +7,7 @@
     │   └── EngineUnavailableError
     ├── UnfinishedError             exit 3   retryable: start the same command again
     │   ├── StorageError
+    │   ├── InputsLostError
     │   ├── OutputInUseError
     │   ├── ClusterError
     │   ├── EngineLostError
@@ -70,6 +71,10 @@ class UnfinishedError(PagemillError):
 
 class StorageError(UnfinishedError):
     """The output could not be written or read."""
+
+
+class InputsLostError(UnfinishedError):
+    """The store that inputs lie in cannot be reached, or lets nobody in."""
 
 
 class OutputInUseError(UnfinishedError):

@@ -14,6 +14,9 @@ from pipeline.errors import InputError
 IGNORE_FILE = ".pagemillignore"
 """Patterns of what to leave out of the folder it lies in and those below, in the syntax of .gitignore."""
 
+_MOST_FOLDERS = 4096
+"""Verdicts on folders that are kept; there may be millions of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -42,9 +45,17 @@ class Rules:
         path = os.path.join(folder, IGNORE_FILE)
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                return Rules(self.asked, ((folder, spec(file.read().splitlines(), path)), *self.filed))
+                return self.with_file(folder, file.read(), path)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from error
+
+    def with_file(self, folder: str, text: str, where: str) -> Rules:
+        """The rules in force in a folder that holds an ignore file of this text.
+
+        Raises:
+            InputError: a pattern in it makes no sense; `where` says where it stands.
+        """
+        return Rules(self.asked, ((folder, spec(text.splitlines(), where)), *self.filed))
 
     def down_to(self, root: str, path: str) -> Rules:
         """The rules in force where a file lies; patterns that cannot be read were told when its folder was listed."""
@@ -65,6 +76,8 @@ class Rules:
 
     def _match_folder(self, path: str) -> bool:
         if path not in self._folders:
+            if len(self._folders) >= _MOST_FOLDERS:
+                self._folders.clear()
             self._folders[path] = self.match(path)
         return self._folders[path]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pipeline.errors import OutputInUseError, StorageError
-from pipeline.source import LEASE_FOLDER, LEASE_NAME
+from pipeline.listing import LEASE_FOLDER, LEASE_NAME
 from pipeline.store import Store
 
 BEAT_S = 10.0

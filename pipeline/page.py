@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import ErrorCode, PageFault
+from pipeline.location import Fetching
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +85,7 @@ class RasterLimits:
     An image file of more than `max_image_pixels` is not decoded, and no document of more than `max_document_bytes`
     is opened. `memory_bytes` and `max_document_bytes` of 0 mean no limit. `passwords` are tried on what needs one.
     `fake_decoder` lets files that ask for it crash, hang or eat memory, to test what becomes of such; it is
-    never on by itself.
+    never on by itself. `fetching` is for documents in an object store.
     """
 
     page_timeout_s: float = 60.0
@@ -93,6 +94,7 @@ class RasterLimits:
     passwords: tuple[str, ...] = field(default=(), repr=False)
     fake_decoder: bool = False
     max_image_pixels: int = MAX_IMAGE_PIXELS
+    fetching: Fetching = field(default_factory=Fetching)
 
 
 CELL_PX = 32

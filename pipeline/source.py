@@ -1,8 +1,7 @@
-"""Where documents come from: files, folders, globs and list files, walked lazily in a stable order."""
+"""Where documents come from: files, folders, object stores, globs and list files, walked lazily in a stable order."""
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import stat
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.document import (
+    INTO,
     Source,
     absolute_path,
     is_litter,
@@ -20,18 +20,15 @@ from pipeline.document import (
     uri_of_path,
 )
 from pipeline.errors import ErrorCode, InputError
+from pipeline.globbing import matches
 from pipeline.ignore import Rules, spec
-
-LEASE_FOLDER = "_lease"
-"""What every output folder of Pagemill holds: by it, outputs of other runs are known and left out."""
-
-LEASE_NAME = re.compile(r"\d{8,}\.(json|alive|released)")
-"""What lies in it; a folder called like it that holds no such file is anybody's."""
+from pipeline.listing import LEASE_FOLDER, LEASE_NAME, Listing, path_of
+from pipeline.location import Fetching, Location, is_remote
 
 
 @dataclass(slots=True)
 class Discovery:
-    """Finds the sources of a job; `num_ignored` counts what was seen and left out on the way.
+    """Finds the sources of a job.
 
     Folders are walked without following links to folders; names starting with a dot, unfinished downloads
     and the litter of desktop systems are left out, as are output folders. A file named on its own is always
@@ -43,11 +40,19 @@ class Discovery:
     exclude: Sequence[str] = ()
     out: str = ""
     with_etags: bool = True
-    num_ignored: int = 0
+    fetching: Fetching = field(default_factory=Fetching)
+    _num_ignored: int = 0
     _named: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
     _walked: list[str] = field(default_factory=list)
     _lists: dict[str, list[str]] = field(default_factory=dict)
+    _on_lists: set[str] = field(default_factory=set)
+    _listing: Listing | None = None
+
+    @property
+    def num_ignored(self) -> int:
+        """What was seen and left out on the way."""
+        return self._num_ignored + (self._listing.num_ignored if self._listing else 0)
 
     def check(self) -> None:
         """Look at the inputs as they were named, before anything is started.
@@ -59,13 +64,13 @@ class Discovery:
         for given in self.inputs:
             if not given.strip():
                 raise InputError("an input is empty")
-            if self.out and absolute_path(_local(given)) == self.out:
+            if self.out and _named(given) == self.out:
                 raise InputError(f"{given} is the output folder and an input at once; name another output")
             if given.startswith("@"):
                 self._listed(given[1:])
-            elif _is_remote(given):
-                raise InputError(f"{given}: only local files and folders can be read")
-            elif not os.path.lexists(_local(given)) and next(_matches(_local(given)), None) is None:
+            elif is_remote(given):
+                self._objects().check(given)
+            elif not os.path.lexists(_local(given)) and next(matches(_local(given)), None) is None:
                 raise InputError(f"no such file or folder, and nothing matches: {given}")
 
     def sources(self) -> Iterator[Source]:
@@ -74,42 +79,74 @@ class Discovery:
         for given in self.inputs:
             for path in self._paths_named(given):
                 yield from self._of_path(path)
-            if not given.startswith("@") and not os.path.lexists(_local(given)):
-                for match in _matches(_local(given)):
+            if not given.startswith("@") and not is_remote(given) and not os.path.lexists(_local(given)):
+                for match in matches(_local(given)):
                     yield from self._of_path(absolute_path(match))
 
     def within(self, members: Sequence[Source]) -> tuple[Source, ...]:
         """Those files in an archive that are not left out, as if it were a folder where it lies."""
+        if members and is_remote(members[0].uri):
+            return self._within_object(members)
         path = path_of_uri(members[0].uri) if members else ""
         roots = (root for root in self._walked if _is_within(path, root))
         root = path if path in self._named else next(roots, path)
         rules = Rules.of_patterns(root, self.exclude).down_to(root, path)
         kept = tuple(source for source in members if not rules.leaves_out(path, path_in_archive(source.uri)))
-        self.num_ignored += len(members) - len(kept)
+        self._num_ignored += len(members) - len(kept)
+        return kept
+
+    def _within_object(self, members: Sequence[Source]) -> tuple[Source, ...]:
+        archive = members[0].uri.partition(INTO)[0]
+        root = archive if archive in self._named else next((w for w in self._walked if _is_within(archive, w)), archive)
+        rules, path = self._objects().rules_for(root, archive), path_of(archive)
+        kept = tuple(source for source in members if not rules.leaves_out(path, path_in_archive(source.uri)))
+        self._num_ignored += len(members) - len(kept)
         return kept
 
     def roots(self) -> Iterator[str]:
         """The URIs of what is looked through: files and folders as named, of a pattern the folder above its stars."""
         for given in self.inputs:
-            named = self._paths_named(given)
-            if not named and not given.startswith("@"):
-                plain = _local(given)[: re.search(r"[*?[]|$", _local(given)).start()]  # type: ignore[union-attr]
-                named = [absolute_path(os.path.dirname(plain) or os.curdir)]
-            yield from map(uri_of_path, named)
+            for named in self._paths_named(given):
+                yield self._objects().root(named) if is_remote(named) else uri_of_path(named)
+            if not given.startswith("@") and not is_remote(given) and not os.path.lexists(_local(given)):
+                above = re.split(r"[*?[]", _local(given), maxsplit=1)[0]
+                yield uri_of_path(absolute_path(os.path.dirname(above) or os.curdir))
+
+    def is_gone(self, uri: str) -> bool:
+        """Whether there is surely no file or object there, left out or not; a folder is none.
+
+        Raises:
+            InputsLostError: an object store does not answer.
+        """
+        if is_remote(uri):
+            return not self._objects().is_there(uri)
+        try:
+            status = os.lstat(path_of_uri(uri))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except (OSError, ValueError):
+            return False
+        return stat.S_ISDIR(status.st_mode)
 
     def _paths_named(self, given: str) -> list[str]:
         """What an input names without a pattern, as absolute paths."""
         if given.startswith("@"):
             return self._listed(given[1:])
+        if is_remote(given):
+            return [_named(given)]
         return [absolute_path(_local(given))] if os.path.lexists(_local(given)) else []
 
     def _listed(self, path: str) -> list[str]:
         """The absolute paths in a list file, which is read once only: it may be a pipe."""
         if path not in self._lists:
-            self._lists[path] = [absolute_path(_local(line)) for line in _lines(path)]
+            self._lists[path] = [_named(line) for line in _lines(path)]
+            self._on_lists.update(filter(is_remote, self._lists[path]))
         return self._lists[path]
 
     def _of_path(self, path: str) -> Iterator[Source]:
+        if is_remote(path):
+            yield from self._of_object(path)
+            return
         is_folder = os.path.isdir(path)
         if (is_folder or path not in self._named) and any(_is_within(path, root) for root in self._walked):
             return
@@ -120,6 +157,27 @@ class Discovery:
             self._seen.add(path)
             etag, since_ns = self._look(lambda: os.stat(path))
             yield Source(uri_of_path(path), etag=etag, since_ns=since_ns)
+
+    def _of_object(self, uri: str) -> Iterator[Source]:
+        """The same for a location in an object store."""
+        is_folder = uri.endswith("/") or (uri not in self._on_lists and self._objects().is_folder(uri))
+        root = uri.rstrip("/")
+        if (is_folder or uri not in self._named) and any(_is_within(root, walked) for walked in self._walked):
+            return
+        if is_folder:
+            self._walked.append(root)
+            for source in self._objects().folder(uri):
+                if source.uri not in self._named and source.uri not in self._seen:
+                    yield source
+        elif uri not in self._seen:
+            self._seen.add(uri)
+            yield self._objects().object(uri)
+
+    def _objects(self) -> Listing:
+        """Who lists objects; made when it is first needed."""
+        if self._listing is None:
+            self._listing = Listing(self.exclude, self.out, self.with_etags, self.fetching)
+        return self._listing
 
     def _of_folder(self, root: str) -> Iterator[Source]:
         rules = Rules.of_patterns(root, self.exclude)
@@ -151,7 +209,7 @@ class Discovery:
             if is_folder and entry.path in self._walked:
                 continue
             if self._leaves_out(entry, is_folder, rules):
-                self.num_ignored += 1
+                self._num_ignored += 1
             else:
                 etag, since_ns = (None, None) if is_folder else self._look(entry.stat)
                 kept.append(_Entry(entry.path, rules if is_folder else None, etag, since_ns))
@@ -215,63 +273,13 @@ def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _matches(pattern: str) -> Iterator[str]:
-    """What a pattern matches, in the order of bytes; as in a shell, names with a dot only if it is asked for."""
-    return iter(sorted(set(_expanded(pattern)), key=os.fsencode))
+def _named(given: str) -> str:
+    """What an input or a line of a list names: an absolute path, or the URI of a place in an object store.
 
-
-def _expanded(pattern: str) -> Iterator[str]:
-    """As `glob.iglob`, but `**` goes into no link to a folder, which may lead back up, and matches none.
-
-    Of a folder that cannot be listed it gives the folder itself, so that there is a row that says so.
+    Raises:
+        InputError: it names nothing.
     """
-    above, stars, below = _split_at_stars(pattern)
-    if not stars:
-        yield from glob.iglob(pattern)
-        return
-    for top in glob.iglob(above) if above else ("",):
-        for folder, is_readable in _folders(top):
-            if not is_readable or not below:
-                yield folder or os.curdir
-            else:
-                matches = _expanded(os.path.join(glob.escape(folder), below))
-                yield from (match for match in matches if not _is_linked_folder(match.rstrip(os.sep)))
-
-
-def _is_linked_folder(path: str) -> bool:
-    return os.path.islink(path) and os.path.isdir(path)
-
-
-def _split_at_stars(pattern: str) -> tuple[str, str, str]:
-    """A pattern before its first `**`, the `**` or nothing, and what comes after it."""
-    parts = pattern.split(os.sep)
-    if "**" not in parts:
-        return pattern, "", ""
-    at = parts.index("**")
-    above = os.sep.join(parts[:at]) + os.sep if at else ""
-    return above, "**", os.sep.join(parts[at + 1 :]).lstrip(os.sep)
-
-
-def _folders(top: str) -> Iterator[tuple[str, bool]]:
-    """A folder and all below it that are neither hidden nor links, and whether each can be listed."""
-    waiting = [top]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(folder or os.curdir) as listing:
-                found = [e.name for e in listing if e.name[0] != "." and e.is_dir(follow_symlinks=False)]
-        except NotADirectoryError:
-            continue
-        except OSError:
-            yield folder, False
-            continue
-        yield folder, True
-        waiting += [os.path.join(folder, name) for name in found]
-
-
-def _is_remote(given: str) -> bool:
-    scheme, separator, _ = given.partition("://")
-    return bool(separator) and scheme.isalnum() and scheme != "file"
+    return Location.parse(given).uri if is_remote(given) else absolute_path(_local(given))
 
 
 def _local(given: str) -> str:

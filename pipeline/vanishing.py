@@ -7,31 +7,32 @@ Only what is surely gone counts: a file that cannot be looked at, or lies in an 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 
 from pipeline.census import Census, archive_of
 from pipeline.document import Document, path_of_uri
 from pipeline.errors import ErrorCode
 from pipeline.parquet import read_columns
+from pipeline.source import Discovery
 from pipeline.store import Store
 from pipeline.task import FinishedDocument
 
 
-def vanished(store: Store, census: Census, roots: Iterable[str]) -> Iterator[FinishedDocument]:
-    """The rows of those documents below `roots` that have vanished, each once; the census forgets them.
+def vanished(store: Store, census: Census, discovery: Discovery) -> Iterator[FinishedDocument]:
+    """The rows of those documents below the inputs that have vanished, each once; the census forgets them.
 
     To be called after a complete look through all inputs. The URIs come from `documents`, part by part.
 
     Raises:
         StorageError: the output cannot be listed or read.
+        InputsLostError: an object store does not answer.
     """
     if not census.num_unmet:
         return
-    looked_through = tuple(root for root in roots if not _is_empty_folder(root))
+    looked_through = tuple(root for root in discovery.roots() if not _is_empty_folder(root))
     for part in read_columns(store, "documents", ("uri",)):
         for (uri,) in part:
-            if census.is_missed(uri) and _is_within(uri, looked_through) and _is_gone(uri, census):
+            if census.is_missed(uri) and _is_within(uri, looked_through) and _is_gone(uri, census, discovery):
                 census.forget(uri)
                 yield FinishedDocument(Document(uri), {}, ErrorCode.VANISHED)
 
@@ -40,19 +41,9 @@ def _is_within(uri: str, roots: Iterable[str]) -> bool:
     return any(uri == root or uri.startswith((f"{root.rstrip('/')}/", f"{root}!/")) for root in roots)
 
 
-def _is_gone(uri: str, census: Census) -> bool:
+def _is_gone(uri: str, census: Census, discovery: Discovery) -> bool:
     archive = archive_of(uri)
-    if archive is not None and census.was_looked_into(archive):
-        return True
-    if not uri.startswith("file://"):
-        return archive is None or census.is_missed(archive)
-    try:
-        status = os.lstat(path_of_uri(uri))
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISDIR(status.st_mode)  # that it could not be listed was its row, and now it could
+    return (archive is not None and census.was_looked_into(archive)) or discovery.is_gone(uri)
 
 
 def _is_empty_folder(root: str) -> bool:

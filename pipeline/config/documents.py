@@ -44,6 +44,20 @@ class InputOptions:
         "Hash every file again, also where size, times and inode are those of a document that is done.",
         group="Input",
     )
+    object_cache_mb: int = option(
+        4096,
+        "Disk that documents fetched from an object store may take on each machine while a run lasts, in MiB.",
+        group="Input",
+        minimum=1,
+        metavar="MIB",
+    )
+    store_patience: float = option(
+        180.0,
+        "Seconds to ask an object store again and again that does not answer, before the run ends.",
+        group="Input",
+        minimum=0,
+        metavar="S",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

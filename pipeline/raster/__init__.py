@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from pipeline.document import MUPDF_TYPES, Document, Source, local_etag, member_of_uri, same_content
+from pipeline.document import MUPDF_TYPES, Document, Source, member_of_uri
 from pipeline.errors import RETRYABLE_CODES, ErrorCode, MachineError, PageFault, transient
 from pipeline.page import Page, Raster, RasterLimits, RasterRule, SizedPage
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
@@ -61,9 +61,9 @@ def probe(source: Source, *, hash_content: bool = True, limits: RasterLimits = _
     try:
         if source.problem is not None:
             raise PageFault(source.problem, source.detail)
-        document = identify(source.uri, hash_content=hash_content, limits=limits)
+        document = identify(source.uri, hash_content=hash_content, limits=limits, hint=source.etag)
         refuse_no_document(document, limits)
-        members, loss = members_of(document, source.etag)
+        members, loss = members_of(document, source.etag, limits)
         if loss:
             looked_into_again = replace(document, etag=None)
             return Probe(looked_into_again, _failure(Stage.DISCOVER, loss), members)
@@ -173,9 +173,8 @@ class _Opened:
     def __enter__(self) -> Reader:
         document = self._document
         with ExitStack() as stack:
-            path, status = stack.enter_context(opened_file(document.uri, self._limits))
-            if not same_content(local_etag(status), document.etag):
-                raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
+            opened = opened_file(document.uri, self._limits, expected=document.etag or "none")
+            path, _ = stack.enter_context(opened)
             try:
                 self._reader = self._open(path)
             except ImportError as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -19,16 +20,21 @@ from pipeline.document import (
     media_type_of,
     member_of_uri,
     path_of_uri,
+    same_content,
     uri_of_member,
 )
 from pipeline.errors import ErrorCode, PageFault
 from pipeline.foreign import FOREIGN, foreign_type_of, package_type_of
+from pipeline.location import Fetching, Location, is_remote, location_of_uri
 from pipeline.page import RasterLimits
 from pipeline.raster.archive import ARCHIVE_TYPES, TAR, ZIP, members, must_be_regular, opened_member, zip_names
 from pipeline.raster.fake import MAGIC as FAKE_MAGIC
 from pipeline.raster.fake import MEDIA_TYPE as FAKE_TYPE
+from pipeline.raster.guard import unwatched
 from pipeline.raster.tarred import COMPRESSED, is_tar, is_tar_header
 from pipeline.raster.zipped import ends_as_zip
+from pipeline.shelf import Book, taken
+from pipeline.store.objects import look
 
 _CHUNK_BYTES = 1 << 20
 _OLE_BYTES = 1 << 18
@@ -36,16 +42,27 @@ _OLE_BYTES = 1 << 18
 _NO_LIMITS = RasterLimits()
 
 
-def identify(uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS) -> Document:
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """What is known of a file, of a member of an archive that of the archive."""
+
+    modified_at: datetime
+    etag: str
+
+
+def identify(
+    uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_LIMITS, hint: str | None = None
+) -> Document:
     """Stat, hash and sniff a file without opening it; `media_type` is None if it is of no type we know.
 
     `page_count` stays None, and so does `document_id` without `hash_content` and for a file that is too large: only
-    the first bytes are read then. Of a member of an archive, `etag` is that of the archive.
+    the first bytes are read then. Of a member of an archive, `etag` is that of the archive. `hint` is the etag that a
+    listing has shown: what was fetched of an object under it is not fetched again.
 
     Raises:
         PageFault: there is no file, or it cannot be read.
     """
-    with opened_file(uri, limits) as (path, status):
+    with opened_file(uri, limits, hint=hint) as (path, status):
         size = os.stat(path).st_size
         is_too_large = bool(limits.max_document_bytes) and size > limits.max_document_bytes
         digest, head = _read(path, hash_content and not is_too_large)
@@ -53,30 +70,75 @@ def identify(uri: str, *, hash_content: bool = True, limits: RasterLimits = _NO_
             uri,
             document_id=digest,
             size_bytes=size,
-            modified_at=datetime.fromtimestamp(status.st_mtime, UTC),
-            etag=local_etag(status),
+            modified_at=status.modified_at,
+            etag=status.etag,
             media_type=_type_of(path, head, limits),
         )
 
 
 @contextmanager
-def opened_file(uri: str, limits: RasterLimits = _NO_LIMITS) -> Iterator[tuple[str, os.stat_result]]:
-    """A path under which a file or a member of an archive can be read, and what is known of the file on the disk.
+def opened_file(
+    uri: str, limits: RasterLimits = _NO_LIMITS, *, expected: str | None = None, hint: str | None = None
+) -> Iterator[tuple[str, OnDisk]]:
+    """A path under which a file or a member of an archive can be read, and what is known of the file or object.
+
+    Args:
+        uri: Where it is.
+        limits: For what an archive's member and the fetching of an object may cost.
+        expected: The etag that it must have.
+        hint: An etag that it may have.
 
     Raises:
-        PageFault: there is no such file or member, or it cannot be read.
+        PageFault: there is no such file or member, it cannot be read, or is another than was expected.
+        InputsLostError: the store that it lies in cannot be reached.
     """
-    path, key = path_of_uri(uri), member_of_uri(uri)
+    with _on_disk(uri, limits, expected, hint) as (path, found):
+        key = member_of_uri(uri)
+        if not key:
+            yield path, found
+            return
+        kind = _type_of_archive(path, found.etag, limits.fake_decoder)
+        if kind not in ARCHIVE_TYPES:
+            raise PageFault(ErrorCode.DOCUMENT_CHANGED, "what was an archive is none any more")
+        with opened_member(path, kind or "", key, limits) as inner:
+            yield inner, found
+
+
+@contextmanager
+def _on_disk(uri: str, limits: RasterLimits, expected: str | None, hint: str | None) -> Iterator[tuple[str, OnDisk]]:
+    """The file itself, or that of an object, which is fetched unless it was before."""
+    if is_remote(uri):
+        with ExitStack() as stack:
+            with unwatched():
+                book = stack.enter_context(_taken(location_of_uri(uri), expected, hint, limits.fetching))
+            yield book.path, OnDisk(book.modified_at, book.etag)
+        return
+    path = path_of_uri(uri)
     status = status_of(path)
     must_be_regular(status)
-    if not key:
-        yield path, status
-        return
-    kind = _type_of_archive(path, local_etag(status), limits.fake_decoder)
-    if kind not in ARCHIVE_TYPES:
-        raise PageFault(ErrorCode.DOCUMENT_CHANGED, "what was an archive is none any more")
-    with opened_member(path, kind or "", key, limits) as inner:
-        yield inner, status
+    etag = local_etag(status)
+    if expected is not None and not same_content(etag, expected):
+        raise PageFault(ErrorCode.DOCUMENT_CHANGED, "the file was replaced or changed during the run")
+    yield path, OnDisk(datetime.fromtimestamp(status.st_mtime, UTC), etag)
+
+
+@contextmanager
+def _taken(location: Location, expected: str | None, hint: str | None, fetching: Fetching) -> Iterator[Book]:
+    """An object in the version expected, else in the one hinted at, else as it is now."""
+    with ExitStack() as stack:
+        try:
+            book = stack.enter_context(taken(location, expected or hint or _etag_of(location, fetching), fetching))
+        except PageFault as fault:
+            if expected or fault.code is not ErrorCode.DOCUMENT_CHANGED:
+                raise
+            book = stack.enter_context(taken(location, None, fetching))
+        yield book
+
+
+def _etag_of(location: Location, fetching: Fetching) -> str | None:
+    """The etag of an object as it is now; None if there is none, or nobody may look: reading it will tell why."""
+    found = look(location, fetching.patience_s)
+    return found.etag if found else None
 
 
 @lru_cache(maxsize=16)
@@ -85,12 +147,15 @@ def _type_of_archive(path: str, etag: str, fake_decoder: bool) -> str | None:  #
     return _type_of(path, _read(path, hash_content=False)[1], RasterLimits(fake_decoder=fake_decoder))
 
 
-def members_of(document: Document, etag: str | None = None) -> tuple[tuple[Source, ...], PageFault | None]:
+def members_of(
+    document: Document, etag: str | None = None, limits: RasterLimits = _NO_LIMITS
+) -> tuple[tuple[Source, ...], PageFault | None]:
     """The files in an archive as sources, in their order, and what is lost of it; none if the document is no archive.
 
     Args:
         document: What was identified.
         etag: What each is to be known by, so that it can be passed over once it is done.
+        limits: For what the fetching of an object may cost.
 
     Raises:
         PageFault: the archive is damaged, holds nothing, or lies within another.
@@ -99,7 +164,8 @@ def members_of(document: Document, etag: str | None = None) -> tuple[tuple[Sourc
         return (), None
     if member_of_uri(document.uri):
         raise PageFault(ErrorCode.UNSUPPORTED_ARCHIVE, "an archive within an archive: unpack the outer one first")
-    found, loss = members(path_of_uri(document.uri), document.media_type or "")
+    with opened_file(document.uri, limits, hint=document.etag) as (path, _):
+        found, loss = members(path, document.media_type or "")
     return tuple(Source(uri_of_member(document.uri, key), etag=etag) for key in found), loss
 
 

@@ -15,8 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     {"pipeline"},
     {"pipeline.errors", "pipeline.scratch"},
-    {"pipeline.selection", "pipeline.schedule", "pipeline.option", "pipeline.foreign", "pipeline.ignore"},
+    {
+        "pipeline.selection",
+        "pipeline.schedule",
+        "pipeline.option",
+        "pipeline.foreign",
+        "pipeline.ignore",
+        "pipeline.pattern",
+        "pipeline.globbing",
+    },
     {"pipeline.config", "pipeline.document"},
+    {"pipeline.location"},
     {"pipeline.page", "pipeline.census"},
     {"pipeline.bucket"},
     {"pipeline.budget", "pipeline.expectation"},
@@ -24,7 +33,9 @@ LAYERS = (
     {"pipeline.packer"},
     {"pipeline.result"},
     {"pipeline.order", "pipeline.block", "pipeline.soundness"},
-    {"pipeline.stats", "pipeline.store", "pipeline.raster", "pipeline.engines"},
+    {"pipeline.stats", "pipeline.store", "pipeline.engines"},
+    {"pipeline.shelf", "pipeline.listing"},
+    {"pipeline.raster"},
     {"pipeline.table", "pipeline.source", "pipeline.oldest"},
     {"pipeline.parquet"},
     {"pipeline.lease", "pipeline.part", "pipeline.journal"},
@@ -48,6 +59,8 @@ DOORS = {
     "pyarrow": {"pipeline.parquet", "pipeline.part", "pipeline.table"},
     "pyarrow.parquet": {"pipeline.parquet"},
     "obstore": {"pipeline.store"},
+    "boto3": {"pipeline.store"},
+    "botocore": {"pipeline.store"},
     "pathspec": {"pipeline.ignore"},
     "rapidocr": {"pipeline.engines"},
     "onnxruntime": {"pipeline.engines", "pipeline.raster"},
@@ -61,7 +74,7 @@ DOORS = {
 """Libraries and the only units that may import them."""
 
 PURE = (
-    *("errors", "selection", "schedule", "option", "foreign", "document", "page", "bucket"),
+    *("errors", "selection", "schedule", "option", "foreign", "pattern", "document", "location", "page", "bucket"),
     *("config", "config.documents", "config.reading", "config.running"),
     *("census", "expectation", "budget", "batch", "packer", "result"),
     *("order", "block", "soundness", "stats", "task", "intake", "rasterizing", "reading", "flow", "placement"),

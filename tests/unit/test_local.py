@@ -106,7 +106,7 @@ def test_what_a_listing_does_not_show_is_found_by_hashing_again(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """On a file system that shows no change of a file, such as some network shares."""
-    for module in ("pipeline.source", "pipeline.raster", "pipeline.raster.identity"):
+    for module in ("pipeline.source", "pipeline.raster.identity"):
         monkeypatch.setattr(f"{module}.local_etag", lambda status: "1-2-3-4")
     run(_job(folder, tmp_path / "out"))
     documents.pdf(folder / "a.pdf", 1)
