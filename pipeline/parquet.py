@@ -73,9 +73,11 @@ def _kept(store: Store, table: str, keys: Sequence[str], dropped: Mapping[str, C
             names = [name for name in SCHEMAS[table].names if name in file.schema_arrow.names]
             for number in range(file.num_row_groups):
                 rows = _groups(file, [number], names)
-                keep = pa.array([first + row not in without for row in range(rows.num_rows)], pa.bool_())
+                numbers = range(first, first + rows.num_rows)
                 first += rows.num_rows
-                yield _as_now(table, rows.filter(keep) if without else rows)
+                if without:
+                    rows = rows.filter(pa.array([number not in without for number in numbers], pa.bool_()))
+                yield _as_now(table, rows)
 
 
 def _gathered(tables: Iterable[Any]) -> Iterator[Any]:

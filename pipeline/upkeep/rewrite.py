@@ -59,8 +59,8 @@ class Upkeep:
             there = list(of_date)
             taken, placed = list(there), set[str]()
             left = [name for name in there if name.key not in self._gone]
-            is_old_enough = self._age(run_date) >= self.min_age_days
-            found = groups(_sized(store, left), self.target_bytes) if merge and is_old_enough else iter(())
+            is_due = merge and len(left) > 1 and self._age(run_date) >= self.min_age_days
+            found = groups(_sized(store, left), self.target_bytes) if is_due else iter(())
             for group in [*found, *((SizedPart(name, 0),) for name in left if name.key in self._dropped)]:
                 old = tuple(part.name.key for part in group)
                 if placed.isdisjoint(old):

@@ -62,6 +62,8 @@ def test_new_changed_and_vanished_documents_are_told_apart_and_counted(folder: P
     assert ": 1 new, 1 changed, 1 vanished" in summary(report)
     assert _latest(folder) == {"a.pdf", "e.pdf", "z.zip!/c", "z.zip!/d"}
     assert _changes(run(_job(folder))) == (0, 0, 0), "it is told once"
+    ((uri, missed_by, rows_kept, _),) = query(report.out, "vanished")._relation.fetchall()
+    assert (uri.rpartition("/")[2], missed_by, rows_kept) == ("b.pdf", report.run_id, 1)
     assert verify(report.out, ()).audit.faults == []
 
 
@@ -83,6 +85,7 @@ def test_what_comes_back_as_it_was_is_new_again_and_is_not_read_again(folder: Pa
     back = run(_job(folder))
     assert (_changes(back), back.totals.batches) == ((1, 0, 0), 0)
     assert "sub/b.pdf" in _latest(folder)
+    assert query(back.out, "vanished")._relation.fetchall() == []
     assert verify(back.out, ()).audit.faults == []
 
 
