@@ -81,8 +81,8 @@ def test_an_output_that_fails_ends_with_3_and_says_how_to_go_on(
     [
         (["run", "only_one"], "name the input and the output: pagemill run INPUT... OUT"),
         (["run", "/no/such/folder", "OUT"], "no such file or folder, and nothing matches: /no/such/folder"),
-        (["run", "s3://bucket/in", "OUT"], "only local files and folders can be read"),
-        (["run", "IN", "s3://bucket/out"], "only a local folder can be written"),
+        (["run", "ftp://host/in", "OUT"], "only s3://, gs://, az:// and local files are known"),
+        (["run", "IN", "https://host/out"], "only s3://, gs://, az:// and local files are known"),
         (["run", "IN", "OUT", "--engine", "faek"], "there is no engine 'faek'; did you mean 'fake'?"),
         (["run", "IN", "OUT", "--engine", "fake", "--engine-option", "raed=1"], "unknown; did you mean 'read'?"),
         (["run", "IN", "OUT", "--batch-size", "-1"], "--batch-size must be a number or 'auto', not '-1'"),

@@ -354,7 +354,7 @@ def test_an_output_that_cannot_be_read_stops_before_anything_is_read(folder: Pat
         ({"inputs": ()}, ConfigurationError),
         ({"out": ""}, ConfigurationError),
         ({"inputs": ("/no/such/folder",)}, InputError),
-        ({"out": "s3://bucket/x"}, UsageError),
+        ({"out": "ftp://host/x"}, UsageError),
         ({"exclude": ("!",)}, InputError),
     ],
 )

@@ -331,9 +331,9 @@ def test_a_list_that_is_not_there_is_told_before_the_start(tmp_path: Path):
         Discovery([f"@{tmp_path}/nowhere"]).check()
 
 
-@pytest.mark.parametrize("given", ["s3://bucket/x", "https://example.org/a.pdf"])
-def test_an_input_that_is_not_local_is_told_before_the_start(given: str):
-    with pytest.raises(InputError, match="only local files"):
+@pytest.mark.parametrize("given", ["ftp://host/x", "https://example.org/a.pdf"])
+def test_an_input_of_a_kind_that_is_not_known_is_told_before_the_start(given: str):
+    with pytest.raises(InputError, match="only s3://, gs://, az:// and local files are known"):
         Discovery([given]).check()
 
 

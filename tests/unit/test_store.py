@@ -90,9 +90,9 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "a/b/c").is_dir()
 
 
-@pytest.mark.parametrize("location", ["s3://bucket/out", "https://example.org/out"])
-def test_a_place_that_is_not_local_is_a_wrong_command(location: str):
-    with pytest.raises(UsageError, match="only a local folder"):
+@pytest.mark.parametrize("location", ["ftp://host/out", "https://example.org/out", "s3:///out"])
+def test_a_place_of_a_kind_that_is_not_known_is_a_wrong_command(location: str):
+    with pytest.raises(UsageError, match=r"only s3://, gs://, az:// and local files are known|no name of a bucket"):
         Store.open(location)
 
 
