@@ -71,7 +71,9 @@ def prepare(config: JobConfig, *, must_run: bool = True) -> Prepared:
         orientation=config.orientation,
         skip_blank=not config.read_blank,
     )
-    return Prepared(engine, sizes.options, replace(spec, raster=rule), reason, raster_limits(config), sizes)
+    needs = replace(spec.needs, num_gpus=config.gpus_per_actor or spec.needs.num_gpus)
+    spec = replace(spec, raster=rule, needs=needs)
+    return Prepared(engine, sizes.options, spec, reason, raster_limits(config), sizes)
 
 
 def engine_pairs(config: JobConfig, engine: type[Engine]) -> tuple[str, ...]:

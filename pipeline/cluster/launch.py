@@ -31,6 +31,12 @@ _LOOPBACK: dict[str, Any] = {"_node_ip_address": "127.0.0.2"} if sys.platform ==
 
 _TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 
+_OF_STORES = (
+    *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"),
+    *("AWS_SKIP_SIGNATURE", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_REQUEST_PAYER"),
+    *("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ENDPOINT", "STORAGE_EMULATOR_HOST"),
+)
+
 _CONNECT_S = 10.0
 """Longest wait for the head node of a cluster to answer when it is joined."""
 
@@ -99,11 +105,19 @@ def _join(options: ClusterOptions, needs: Needs) -> Width:
         address=options.address,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        runtime_env={"py_modules": [code]},
+        runtime_env={"py_modules": [code], "env_vars": _addresses()},
     )
     wide = width(living_nodes(), needs, actors=options.actors, rasterizers=options.rasterizers)
     # What does not fit is asked for nevertheless, during the grace: nodes may be on their way.
     return replace(wide, num_actors=options.actors or max(1, wide.num_actors))
+
+
+def _addresses() -> dict[str, str]:
+    """Where this process finds object stores, for workers on other machines; who they are there, these know themselves.
+
+    Nothing secret: Ray shows what it hands on.
+    """
+    return {name: os.environ[name] for name in _OF_STORES if os.environ.get(name)}
 
 
 def _must_answer(address: str) -> None:

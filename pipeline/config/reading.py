@@ -46,6 +46,13 @@ class EngineOptions:
         group="Engine",
         choices=("", "int8", "int4"),
     )
+    gpus_per_actor: float = option(
+        0.0,
+        "GPUs that an engine process takes, such as 0.5 where two share one; 0 takes what the engine asks for.",
+        group="Engine",
+        minimum=0,
+        metavar="N",
+    )
     actors: int = option(0, "Engine processes; 0 chooses by the machine.", group="Engine", minimum=0, metavar="N")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from jobs.run import run
@@ -70,6 +71,7 @@ def test_a_node_that_dies_with_an_engine_rasterizers_and_pixels_loses_no_page(tm
         documents.pdf(tmp_path / "in" / f"{name}.pdf", 36, width_pt=600, height_pt=800)
     run(job(tmp_path / "in", tmp_path / "local", "", "dpi=150"))
     node = cluster.add_node(num_cpus=3, object_store_memory=256 << 20, node_ip_address="127.0.0.3")
+    third = cluster.add_node(num_cpus=1, object_store_memory=128 << 20, node_ip_address="127.0.0.4")
     (raylet,) = node.all_processes["raylet"]
     killed: list[float] = []
 
@@ -90,6 +92,48 @@ def test_a_node_that_dies_with_an_engine_rasterizers_and_pixels_loses_no_page(tm
     assert killed[0] < ended_at
     assert (report.exit_code, report.problem) == (0, None)
     assert rows(tmp_path / "ray") == rows(tmp_path / "local")
+    cluster.remove_node(third)
+
+
+def pages_per_s(out: Path) -> float:
+    """Pages a second that all actors together read while they were at work, their waiting between batches included."""
+    of_one = "sum(batch_size) / (max(epoch(started_at) + total_s) - min(epoch(started_at)))"
+    batches = f"'{out}/batches/*/*.parquet'"
+    ((rate,),) = duckdb.sql(f"SELECT sum(rate) FROM (SELECT {of_one} AS rate FROM {batches} GROUP BY actor)").fetchall()
+    return float(rate)
+
+
+def test_two_replicas_on_three_nodes_read_almost_twice_as_much_as_one(tmp_path: Path, cluster: Any) -> None:
+    """With an engine of fixed cost, each replica on a node of its own that has what it needs."""
+    documents.pdf(tmp_path / "in.pdf", 160)
+    nodes = [
+        cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=128 << 20, node_ip_address=f"127.0.0.{host}")
+        for host in (3, 4)
+    ]
+    rates: dict[int, float] = {}
+    for actors in (1, 2):
+        out = tmp_path / str(actors)
+        options = {"actors": actors, "batch_size": 8, "raster_memory_mb": 64, "gpus_per_actor": 1.0}
+        report = run(job(tmp_path / "in.pdf", out, cluster.address, "delay_s=0.1", **options))
+        assert report.exit_code == 0
+        rates[actors] = pages_per_s(out)
+        assert actors == duckdb.sql(f"SELECT count(DISTINCT actor) FROM '{out}/batches/*/*.parquet'").fetchall()[0][0]
+    for node in nodes:
+        cluster.remove_node(node)
+    assert rates[2] >= 1.8 * rates[1]
+
+
+def test_two_engines_share_a_gpu_where_each_asks_for_half(tmp_path: Path, cluster: Any) -> None:
+    documents.pdf(tmp_path / "in.pdf", 40)
+    node = cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=128 << 20, node_ip_address="127.0.0.3")
+    for share, wanted in ((0.5, 2), (1.0, 1)):
+        out = tmp_path / str(share)
+        options = {"batch_size": 2, "raster_memory_mb": 64, "gpus_per_actor": share}
+        report = run(job(tmp_path / "in.pdf", out, cluster.address, "delay_s=0.05", **options))
+        assert report.exit_code == 0
+        found = duckdb.sql(f"SELECT count(DISTINCT actor), count(DISTINCT device) FROM '{out}/batches/*/*.parquet'")
+        assert found.fetchall() == [(wanted, 1)]
+    cluster.remove_node(node)
 
 
 @dataclass(slots=True)
