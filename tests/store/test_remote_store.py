@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,10 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = servers.free_port()
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "pagemill-tests" / "azurite"
     cache.mkdir(parents=True, exist_ok=True)
-    command = servers.azurite_command(port, cache)
+    try:
+        command = servers.azurite_command(port, cache)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        pytest.skip(f"Azurite cannot be installed: {error}")
     if command is None:
         pytest.skip("npm is not there to install Azurite")
     with servers.process(command, port):
