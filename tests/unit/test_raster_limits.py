@@ -205,7 +205,9 @@ def test_one_frame_too_large_takes_no_other_down(tmp_path: Path):
 
 def test_the_limit_is_an_option_that_does_not_alter_the_fingerprint(tmp_path: Path):
     config = JobConfig(engine="fake", max_image_pixels=1000, page_timeout=7.0, rasterizer_memory_mb=9)
-    assert raster_limits(config) == RasterLimits(7.0, 9 << 20, max_image_pixels=1000)
+    limits = raster_limits(config)
+    assert limits == RasterLimits(7.0, 9 << 20, max_image_pixels=1000, fetching=limits.fetching)
+    assert limits.fetching.run != raster_limits(config).fetching.run
     parts = [prepare(c).spec.fingerprint_parts() for c in (config, JobConfig(engine="fake"))]
     assert parts[0] == parts[1]
     _png(tmp_path / "a.png", 50, 30)
